@@ -1,0 +1,625 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// Node is one independent memory of permits: a Redis server (redisnode) or this process's own store
+// (localnode). It executes requests one at a time, each whole or not at all, and answers from its
+// own memory and its own clock only. What each operation does is written at its type; the protocol is
+// explained in doc.go.
+//
+// Safe for concurrent use.
+type Node interface {
+	// Name is how people see the node: an address without credentials, or a directory.
+	Name() string
+
+	// Start connects, in the background, and begins to serve. now is the coordinator's clock.
+	// replica names the wake channel. It is called once.
+	Start(replica string, now func() time.Duration, events NodeEvents)
+
+	// Send puts the call at the end of the node's lane and returns at once. Calls reach the node in
+	// the order in which they were sent. Call.Done is called exactly once, from a goroutine of the node's own,
+	// also after Close.
+	Send(*Call)
+
+	// Close gives up what is under way, answering it with ErrClosed, and waits for the node's
+	// goroutines. It may be called twice.
+	Close()
+}
+
+// NodeEvents is what a node tells the engine unasked. The methods do not block; they are called from one
+// goroutine of the node at a time.
+type NodeEvents interface {
+	// Probed is called with each answer to the look at the server that a node takes at every connect,
+	// each second, and after an answer that hints at a restart or a failover. At a connect it comes
+	// before any call is written. connected tells the first after a (re)connect.
+	// When the probe's Refusal is set, calls are not written; they fail with an ErrOut.
+	Probed(p Probe, connected bool)
+	// Down is called when the connection is lost or cannot be made.
+	Down(err error)
+	// Woken is called with each message on this replica's wake channel.
+	Woken(Wake)
+}
+
+// What became of a call that the node gave no answer to. Whether it was executed is not known,
+// ErrDown and ErrOut aside.
+var (
+	ErrDown     = errors.New("node is not connected")             // not sent
+	ErrOut      = errors.New("node does not count")               // not sent: its record does not match, see NodeStatus
+	ErrTimeout  = errors.New("node did not answer in time")       // the connection was thrown away
+	ErrLost     = errors.New("connection to the node was lost")   // while the call was under way
+	ErrBroken   = errors.New("node answered with an error")       // wrapped: OOM, READONLY, a damaged record, …
+	ErrClosed   = errors.New("node is closed")                    // by Close
+	ErrTooLarge = errors.New("node was asked for more than fits") // a queue is full
+)
+
+// Never is the Left or TTL of a lease that lives until it is released. Written "never" on the wire.
+const Never = time.Duration(math.MaxInt64)
+
+// Limits that nodes and coordinators share (quorum.md).
+const (
+	claimTTLMax      = 60 * time.Second        // the longest TTL of a claim; longer ones are renewed at once
+	placeLapse       = 1500 * time.Millisecond // after its last statement a place is gone
+	placePassedAfter = 100 * time.Millisecond  // after a wake, a place not stated again is passed over
+	attemptEarly     = 50 * time.Millisecond   // now < at - attemptEarly is late
+	attemptLate      = 5 * time.Second         // now > at + attemptLate is late
+	tombstoneMin     = 60 * time.Second        // the least life of a tombstone
+	tombstoneMax     = time.Hour               // the longest life of a tombstone
+	dropLeases       = 1000                    // ended leases, cooling entries and places dropped in one call
+	dropSlots        = 10_000                  // slots freed by that in one call, the first entry aside
+)
+
+// NodeLimits are the constants of the rules that both kinds of node apply; exported for them.
+var NodeLimits = struct {
+	PlaceLapse, PlacePassedAfter, Early, Late, TombstoneMin, TombstoneMax time.Duration
+	DropLeases, DropSlots                                                 int
+}{placeLapse, placePassedAfter, attemptEarly, attemptLate, tombstoneMin, tombstoneMax, dropLeases, dropSlots}
+
+// Call is one request to one node.
+type Call struct {
+	Header *Header
+	// At is the sender's estimate of the node's clock at the start of the attempt or round, in µs,
+	// and stays so when the call is sent again. Zero: not checked (operations of forming and readmission).
+	At int64
+	Op Op
+	// Fill, if not nil, is called once by the node's goroutine just before the call is written, and
+	// tells what the call states about the replica's place, so that what is written last is true.
+	Fill func() Placement
+	Done func(*Answer)
+}
+
+// Header is what a coordinator knows when it asks. Immutable: a new one is made when it learns more,
+// so nodes may keep what they encoded of it.
+type Header struct {
+	Cluster string
+	Index   int
+	Known   []int64 // the largest era it heard of every node; Known[Index] is this node's
+}
+
+// Op is one of the operations below.
+type Op interface{ op() string }
+
+// OpName returns the name of an operation, as used in metrics and in the names of scripts.
+func OpName(o Op) string { return o.op() }
+
+// Every operation begins with the same steps (quorum.md section 2):
+//
+//  1. no node record, another cluster or index, or a state that is not ok: SaysOut
+//  2. the node's own era differs from Known[Index], or a Known[i] of the node is larger: SaysStale.
+//     A larger one in the header, of another node, is remembered
+//  3. now < At-50ms or now > At+5s: SaysLate
+//  4. of the semaphore it names, drop leases, cooling and places whose time is over, and tombstones:
+//     at most dropLeases or dropSlots, but at least one. Answer.More says that more are due
+//
+// A lease's time is over when now >= expiry.
+
+// Claim asks for Weight slots for a lease. In this order:
+//
+//   - no definition, or a deleted one: SaysUndefined
+//   - a tombstone of (Lease, By): SaysGone
+//   - a record of this lease with another By: SaysExists
+//   - the own record (same By), not a copy: granted again as it is, with what is left
+//   - Bound > 0 and the accepted definition's ballot is not Ballot: SaysBallot
+//   - a slot in use (or cooling) at or beyond the limit and Bound = 0: SaysOver, naming them in Beyond
+//   - paused: SaysPaused, waiting as below
+//   - the wait after a cold start is not over: SaysFull
+//   - places before Order, of this replica too, neither passed over nor heavier than the limit, and
+//     free < Weight + all the weight that waits at those replicas: SaysBehind
+//   - free < Weight, free being counted below min(limit, Bound if any): SaysFull
+//   - else the first free slots from Start on, wrapping at that bound; fence = max(last fence + 1,
+//     floor + 1, Fence); SaysGranted
+//
+// A copy of its own record is treated as no grant: its slots are kept if no other lease has one of
+// them here, else SaysFull; the fence is raised as above, copy cleared, ver kept: SaysGranted.
+//
+// Refused with Wait by full, behind, paused or over, the replica's place becomes Placement.Place
+// under the placement's mode. Granted, it becomes Placement.Next, or none when Next's order is zero,
+// whatever it was.
+// After a grant and after a refusal: if there is room for the head of the line, it is woken,
+// unless the head is this replica's place just stated by this very claim.
+type Claim struct {
+	Semaphore string
+	Lease     string
+	By        string
+	Owner     Owner
+	Info      string // for people: opaque to the node, at most 4 KiB
+	Weight    int
+	TTL       time.Duration // at most 60 s
+	Fence     int64         // proposed
+	Start     int           // where to look for free slots first; taken modulo the bound
+	Ballot    Ballot        // the definition's, with Bound
+	Bound     int           // 0: the limit of the definition
+	Wait      bool
+	Order     Order
+}
+
+// Mend puts a lease on the slots and fence a majority agrees on.
+//
+//   - a tombstone of (Lease, By), a record of another By, a later ver, the same ver with other slots
+//     (not when New is false and Owner.Gen is 0), a larger owner, or now >= Until: SaysNo
+//   - Owner.Gen > 0 and New (a retry): the accepted definition's ballot is not Ballot: SaysBallot; a slot at or
+//     beyond the limit: SaysOver; the record here would get a slot that it does not have: SaysNo
+//   - one of the slots is another lease's, or cools: SaysNo; and if New and this is no retry, this lease's record here is
+//     dropped when its ver is smaller and its slots differ
+//   - else the record holds exactly Slots with Ver, Owner and Ballot; New: fence = max(last fence + 1, floor + 1,
+//     Fence), but a record with these slots already and no copy: max(its fence, Fence); not New: Fence.
+//     A new record's expiry is now + TTL, of an existing one max(expiry, now + TTL); copy is cleared; the semaphore's
+//     last fence becomes max(last fence, fence): SaysMended
+//
+// What a renewal's or a retry's mend takes away from a record cools as a released part does.
+type Mend struct {
+	Semaphore string
+	Lease     string
+	By        string
+	Owner     Owner
+	Info      string
+	Ver       int64
+	Slots     quorum.Slots
+	Fence     int64
+	Ballot    Ballot
+	TTL       time.Duration
+	First     bool  // the record is on its first minute (quorum.md section 4, Grant)
+	Until     int64 // node clock, µs; the mend is void from then on
+	New       bool  // of a claim that is not decided; else of a lease that is granted
+}
+
+// Renew lengthens a lease.
+//
+//   - a tombstone of (Lease, By), a record of another By, a later ver, or now >= Until: SaysNo
+//   - a larger owner: SaysMoved
+//   - no record, a smaller ver, or a slot that the record does not hold: SaysMissing
+//   - a slot that another lease holds too: SaysNo
+//   - else slots, ver, fence, ballot and the larger owner become these, expiry = max(expiry, now + TTL), first
+//     and copy are cleared, last fence = max(last fence, fence); slots taken away cool as a part: SaysRenewed
+type Renew struct {
+	Semaphore string
+	Lease     string
+	By        string
+	Owner     Owner
+	Ver       int64
+	Slots     quorum.Slots
+	Fence     int64
+	Ballot    Ballot
+	Until     int64 // node clock, µs
+	TTL       time.Duration
+}
+
+// Why a lease ended, as tombstones keep it.
+const (
+	WhyReleased  = "released"
+	WhyBroken    = "broken"
+	WhyCleaned   = "cleaned"
+	WhyGivenBack = "given back"
+)
+
+// Release ends a lease, or gives a part of it back.
+//
+//   - a record of another By stays, and a tombstone for this By is written all the same
+//   - a record whose owner is larger than Owner, unless AnyOwner: SaysKept, nothing changes
+//   - Slots empty: all is given back, the record dropped, and (Lease, By) gets a tombstone, also
+//     when there was no record: SaysReleased. It lives for 60 s; of why released or broken as long as the lease
+//     could still run, by Left or by the record, an hour at most
+//   - Slots named: a part. A record with ver < Ver loses these slots and gets Ver; one with ver >= Ver
+//     is left as it is; nothing left of it: as all: SaysReleased
+//   - with min_hold left (granted at + min_hold > now), what is freed cools until then, except by a break or a
+//     give-back
+//
+// A give-back states its replica's place as the Placement says and does not wake the replica it
+// names if the head is the place it just stated. Room for the head: it is woken, but
+// not Replica when Follows.
+type Release struct {
+	Semaphore string
+	Lease     string
+	By        string
+	Owner     Owner
+	AnyOwner  bool
+	Slots     quorum.Slots // empty: all
+	Ver       int64        // of a part
+	Left      time.Duration
+	Why       string
+	Replica   string
+	Follows   bool // a claim of Replica's head follows in the lane
+}
+
+// Attach makes another replica's request the owner of a lease. Only a record of this By, with these
+// Slots and Ver, that is no copy, shares no slot with another lease, has no tombstone, and whose owner is smaller:
+// expiry = max(expiry, now + Left): SaysAttached. A larger owner: SaysMoved; the same owner: attached again; else SaysNo.
+type Attach struct {
+	Semaphore string
+	Lease     string
+	By        string
+	Owner     Owner
+	Slots     quorum.Slots
+	Ver       int64
+	Left      time.Duration
+}
+
+// Line states the replica's place as the Placement says and wakes the head if it fits: SaysDone.
+type Line struct {
+	Semaphore string
+	Replica   string
+}
+
+// Find reads one lease with its tombstones: Answer.Record (nil if there is none) and Answer.Tombstones.
+type Find struct {
+	Semaphore string
+	Lease     string
+}
+
+// View reads a semaphore, its leases by pages: Answer.View.
+type View struct {
+	Semaphore string
+	Cursor    string // "" at first, then View.Next of the page before
+	Count     int    // about how many leases a page has; at most 1,000
+}
+
+// Names lists the semaphores of this node that have an accepted definition which is not deleted, in the
+// order of their bytes: Answer.Names.
+type Names struct {
+	Prefix string
+	After  string // only names greater than this
+	Count  int    // at most 1,000
+}
+
+// Kinds of registers.
+const (
+	RegisterSemaphore = "semaphore" // Name is the semaphore's
+	RegisterCluster   = "cluster"   // cluster-wide values, such as the secret
+)
+
+// Prepare is the first half of a change of a register: it promises to accept no smaller ballot.
+// A promise or accepted ballot that is larger or equal: SaysNo with Promise; else SaysPromised with the accepted Value and
+// Ballot, if any.
+type Prepare struct {
+	Kind, Name string
+	Ballot     Ballot
+}
+
+// Accept is the second half: a promise or accepted ballot larger than Ballot: SaysNo with Promise; else
+// the value is accepted: SaysAccepted. Of a semaphore, an accept that makes room wakes the head.
+type Accept struct {
+	Kind, Name string
+	Ballot     Ballot
+	Value      Value
+}
+
+// Peek reads a register as this node has it, without a promise: SaysDone with Value and Ballot, zero if there is none.
+type Peek struct {
+	Kind, Name string
+}
+
+// Drop removes a register whose accepted value is deleted under this very ballot, where nothing is held, cools or
+// waits; it raises the fence floor to the largest fence it forgets: SaysDone, or SaysNo.
+type Drop struct {
+	Kind, Name string
+	Ballot     Ballot
+}
+
+// Freeze stops a node that is out, for Token's bearer. It needs no matching header. A blank node gets a record with the token
+// and a new instance nonce. Refused with SaysNo and the record: a larger token; a token that is neither Token nor Was;
+// Cluster is not that of a node that was ever ok (a forming names none); RunID is not the server's.
+type Freeze struct {
+	Token   Ballot
+	Was     Ballot
+	Cluster string
+	RunID   string
+}
+
+// Load lays down, beside what the node has, the identity that Commit will switch to. Only while
+// frozen by Token and under RunID; else SaysNo. (Pages of leases join it with readmission.)
+type Load struct {
+	Token   Ballot
+	RunID   string
+	Cluster string
+	N       int
+	Index   int
+	Known   []int64
+}
+
+// Commit switches to what Load laid down under Token: the node is ok from then on; written again
+// under the same token it answers the same. SaysDone, or SaysNo with the record.
+type Commit struct {
+	Token Ballot
+	RunID string
+}
+
+func (*Claim) op() string   { return "claim" }
+func (*Mend) op() string    { return "mend" }
+func (*Renew) op() string   { return "renew" }
+func (*Release) op() string { return "release" }
+func (*Attach) op() string  { return "attach" }
+func (*Line) op() string    { return "line" }
+func (*Find) op() string    { return "find" }
+func (*View) op() string    { return "view" }
+func (*Names) op() string   { return "names" }
+func (*Prepare) op() string { return "prepare" }
+func (*Accept) op() string  { return "accept" }
+func (*Peek) op() string    { return "peek" }
+func (*Drop) op() string    { return "drop" }
+func (*Freeze) op() string  { return "freeze" }
+func (*Load) op() string    { return "load" }
+func (*Commit) op() string  { return "commit" }
+
+// Says is what a node says to a request.
+type Says string
+
+// What a node says.
+const (
+	SaysOut       Says = "out"       // it must not be asked: Answer.State, Answer.Reason
+	SaysStale     Says = "stale"     // somebody's eras are behind: Answer.Known
+	SaysLate      Says = "late"      // the attempt's time is over
+	SaysGranted   Says = "granted"   // claim
+	SaysFull      Says = "full"      // claim
+	SaysBehind    Says = "behind"    // claim
+	SaysPaused    Says = "paused"    // claim
+	SaysUndefined Says = "undefined" // claim
+	SaysGone      Says = "gone"      // claim
+	SaysExists    Says = "exists"    // claim
+	SaysOver      Says = "over"      // claim, mend
+	SaysBallot    Says = "ballot"    // claim, mend: another definition is accepted here
+	SaysMended    Says = "mended"    // mend
+	SaysRenewed   Says = "renewed"   // renew
+	SaysMissing   Says = "missing"   // renew
+	SaysMoved     Says = "moved"     // renew, attach: a larger owner
+	SaysReleased  Says = "released"  // release
+	SaysKept      Says = "kept"      // release: a larger owner
+	SaysAttached  Says = "attached"  // attach
+	SaysPromised  Says = "promised"  // prepare
+	SaysAccepted  Says = "accepted"  // accept
+	SaysDone      Says = "done"      // line, find, view, names, peek, drop, freeze, load, commit
+	SaysNo        Says = "no"        // as the operation says
+)
+
+// Answer is what a node says to a call. Which fields are set depends on the operation; those of the
+// first group are set by every answer without Err.
+type Answer struct {
+	Err            error         // no answer; then nothing else is set, but Sent if it was written
+	Says           Says          //
+	Time           int64         // the node's clock, µs
+	Known          []int64       // the node's eras, where they differ from the header's; else nil
+	More           bool          // more leases are due to be dropped: ask again at once
+	Sent, Received time.Duration // by the coordinator's clock: just before the call was written, just after its answer was read
+
+	// Of claim, mend, renew, release, attach. Slots, Fence, Ver, Left are those of the record as it is now,
+	// where there is one.
+	Slots      quorum.Slots
+	Fence      int64
+	Ver        int64
+	Left       time.Duration // Never for a lease without an end
+	Definition Ballot        // of the accepted definition; zero: none
+	Beyond     quorum.Slots  // claim: slots in use at or beyond the limit
+	Free       int           // free slots below the bound, after the operation
+	NextEnd    time.Duration // of a refused claim: until the next end of a lease, of cooling, of a wait or pass-over; 0: none is known
+
+	// Of claim, release, line: the line as it is now.
+	Place     Order // this replica's own place, zero: none
+	Elsewhere int   // waiters of other replicas with places not passed over
+	Before    int   // those of them at replicas whose place is before the claim's (or this replica's) order
+	BeforeIs  Order // the first place before it, of behind
+
+	State      string // of out: the record's state
+	Reason     string // of out: why
+	Record     *Record
+	Tombstones []Tombstone
+	View       *ViewPage
+	Names      []string
+	Promise    Ballot
+	Value      Value
+	Node       *NodeRecord
+}
+
+// Record is a lease as one node has it.
+type Record struct {
+	Lease, By string
+	Owner     Owner
+	Slots     quorum.Slots
+	Fence     int64
+	Ver       int64
+	Left      time.Duration // Never for a lease without an end
+	First     bool          // still on its first minute
+	Copy      bool          // told to a readmitted node: blocks its slots, is no vote
+	Ballot    Ballot        // of the definition it was claimed under
+	Age       time.Duration // since the first placement here
+	Touched   time.Duration // since the last claim or mend here
+	Info      string
+}
+
+// Tombstone is a node's memory of what was given back.
+type Tombstone struct {
+	By       string
+	Owner    Owner
+	AnyOwner bool
+	Why      string
+	Left     time.Duration
+}
+
+// ViewPage is a page of a semaphore as one node has it.
+type ViewPage struct {
+	Definition Ballot
+	Value      Value
+	Leases     []Record
+	Cooling    []Cooling // first page only
+	Places     []Placed  // first page only
+	LastFence  int64
+	LongestTTL time.Duration
+	Next       string // "": this was the last page
+}
+
+// Cooling is what min_hold still keeps from being granted.
+type Cooling struct {
+	Lease string
+	Slots quorum.Slots
+	Left  time.Duration
+}
+
+// Placed is a replica's place in the line of a node.
+type Placed struct {
+	Place
+	Passed bool // passed over: woken more than 100 ms ago and not stated since
+}
+
+// Place is what a replica states about its line: its oldest waiter, and how many wait.
+type Place struct {
+	Order  Order         // of its oldest waiter; zero: none waits
+	Weight int           // of that waiter
+	Count  int           // all who wait at the replica
+	Total  int           // their weight together
+	Oldest time.Duration // how long the oldest has waited
+}
+
+// Mode says when a Placement's Place is taken.
+type Mode uint8
+
+// Modes of a Placement.
+const (
+	PlaceKeep   Mode = iota // state nothing
+	PlaceIfLast             // unless this replica's place here is before it: then that one's count, total and oldest are refreshed
+	PlaceIfWas              // only if this replica's place here is still Was (zero: none)
+	PlaceAlways             // whatever it is: after a reconnect with nothing under way
+)
+
+// Placement says what a call states about its replica's place. A Place with a zero order clears it.
+// A place that is stated again, or refreshed by PlaceIfLast, is no longer passed over.
+type Placement struct {
+	Mode  Mode
+	Was   Order
+	Place Place
+	Next  Place // of a claim: the place if it is granted
+}
+
+// Value is what a register holds. Limit, MinHold and Paused are what nodes apply themselves; Data is the rest.
+type Value struct {
+	Limit   int
+	MinHold time.Duration
+	Paused  bool
+	Deleted bool
+	Data    string
+}
+
+// Owner says whose duty a lease is: to renew it, to release it. The larger pair wins.
+type Owner struct {
+	Gen   int64  // 0 at the claim, the largest seen + 1 at each attach
+	Nonce string // the replica and request
+}
+
+// Compare orders owners.
+func (o Owner) Compare(p Owner) int {
+	return cmp.Or(cmp.Compare(o.Gen, p.Gen), cmp.Compare(o.Nonce, p.Nonce))
+}
+
+// Ballot numbers the writes of a register, and tokens; zero is before all.
+type Ballot struct {
+	Counter int64
+	Replica string
+}
+
+// Compare orders ballots.
+func (b Ballot) Compare(c Ballot) int {
+	return cmp.Or(cmp.Compare(b.Counter, c.Counter), cmp.Compare(b.Replica, c.Replica))
+}
+
+// Order is what sorts the line, the same on every node. Zero means none.
+type Order struct {
+	Arrival int64  // µs, by the median of the estimated node clocks, less priority x step; > 0
+	Replica string // 16 base32 characters, new at each start of a replica
+	Seq     int64  // the replica's counter
+}
+
+// Compare orders the line.
+func (o Order) Compare(p Order) int {
+	return cmp.Or(cmp.Compare(o.Arrival, p.Arrival), cmp.Compare(o.Replica, p.Replica), cmp.Compare(o.Seq, p.Seq))
+}
+
+// IsZero reports whether o is no order at all.
+func (o Order) IsZero() bool { return o == Order{} }
+
+// Wake is the message of a node to the replica of the head of a line: there is room for it.
+type Wake struct {
+	Node      int // index in the cluster
+	Semaphore string
+	Order     Order // of the place
+	Slot      int   // a free slot: the one just freed, if there is one; -1: none named
+	Free      int   // free slots below the limit
+}
+
+// States of a node's record.
+const (
+	StateOK        = "ok"
+	StateFrozen    = "frozen"
+	StateSuspended = "suspended"
+)
+
+// NodeRecord is what a node keeps of itself (quorum.md section 1).
+type NodeRecord struct {
+	Format     int // of the keys; see FormatNow
+	Cluster    string
+	N          int
+	Index      int
+	RunID      string // the server's, when the record was written
+	Replid     string // master_replid, likewise
+	State      string // StateOK, …
+	Reason     string
+	EverOK     bool
+	Era        int64 // = Known[Index]
+	Known      []int64
+	Instance   string   // nonce, new with each record
+	Token      Ballot   // of whoever freezes it
+	Pending    *Pending // laid down by Load, not committed
+	FenceFloor int64
+}
+
+// Pending is an identity that was loaded and waits for its commit.
+type Pending struct {
+	Token   Ballot
+	Cluster string
+	N       int
+	Index   int
+	Known   []int64
+}
+
+// FormatNow is the format of the records this version writes; a larger one is refused at start.
+const FormatNow = 1
+
+// Probe is a look at a node's server and record.
+type Probe struct {
+	Time           int64 // the node's clock, µs
+	Sent, Received time.Duration
+	RunID          string
+	Replid         string
+	Version        string      // of the server, for people
+	Record         *NodeRecord // nil: blank
+	// Refusal, if not nil, says why the node does not count whatever its record says: too old a
+	// server, an eviction policy other than noeviction, a replica, a record of another run_id or
+	// replid, a record not ok, a newer format. Calls other than freeze, load and commit then fail with ErrOut.
+	Refusal error
+	// Fatal tells that Refusal is a mistake of configuration that a start must refuse (version, policy, replica, format).
+	Fatal bool
+	// Durable tells that the node keeps what it has on disk.
+	Durable bool
+}
