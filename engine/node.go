@@ -23,10 +23,11 @@ type Node interface {
 	// replica names the wake channel. It is called once.
 	Start(replica string, now func() time.Duration, events NodeEvents)
 
-	// Send puts the call at the end of the node's lane and returns at once. Calls reach the node in
-	// the order in which they were sent. Call.Done is called exactly once, from a goroutine of the node's own,
-	// also after Close.
-	Send(*Call)
+	// Send puts the calls at the end of the node's lane, side by side (nothing comes between them, and they
+	// go out in one pipeline where it has room), and returns at once. Calls reach the node in the order in which they
+	// were sent. Call.Done is called exactly once, from a goroutine of the node's own, never from within Send, also
+	// after Close.
+	Send(calls ...*Call)
 
 	// Close gives up what is under way, answering it with ErrClosed, and waits for the node's
 	// goroutines. It may be called twice.
