@@ -1,0 +1,48 @@
+package localnode
+
+import (
+	"maps"
+	"slices"
+)
+
+// Clone returns an independent copy of the state, as if the node's memory had been copied. It shares only what never changes.
+func (s *State) Clone() *State {
+	c := &State{RunID: s.RunID, Replid: s.Replid, Nonce: s.Nonce, record: s.record, cluster: map[string]*register{}}
+	for name, r := range s.cluster {
+		twin := *r
+		c.cluster[name] = &twin
+	}
+	s.semaphores.Scan(func(name string, m *semaphore) bool {
+		c.semaphores.Set(name, m.clone())
+		return true
+	})
+	return c
+}
+
+func (m *semaphore) clone() *semaphore {
+	c := &semaphore{
+		register: m.register, name: m.name, lastFence: m.lastFence, longestTTL: m.longestTTL, waitEnd: m.waitEnd,
+		used: bitmap{words: slices.Clone(m.used.words), count: m.used.count}, usedBelow: m.usedBelow, shared: maps.Clone(m.shared),
+	}
+	for _, l := range m.lapses.items {
+		twin := *l
+		twin.stored, twin.semaphore = stored{}, c
+		c.leases.Set(twin.id, &twin)
+		c.lapses.add(&twin)
+	}
+	for _, cool := range m.cooling.items {
+		twin := *cool
+		twin.stored, twin.semaphore = stored{}, c
+		c.cooling.add(&twin)
+	}
+	for _, t := range m.forgets.items {
+		twin := *t
+		twin.stored, twin.semaphore = stored{}, c
+		c.addTombstone(&twin)
+	}
+	for _, p := range m.line {
+		twin := *p
+		c.line = append(c.line, &twin)
+	}
+	return c
+}

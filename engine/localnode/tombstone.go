@@ -1,0 +1,100 @@
+package localnode
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// tombstone remembers that an attempt was given back, for owners up to the one it names. Its end is when it is forgotten.
+type tombstone struct {
+	stored
+	ending
+	semaphore *semaphore
+	lease, by string
+	owner     engine.Owner
+	anyOwner  bool
+	why       string
+}
+
+// tombstone returns what is remembered of an attempt, or nil.
+func (m *semaphore) tombstone(lease, by string, now int64) *tombstone {
+	for _, t := range m.tombstones[lease] {
+		if t.by == by && now < t.at {
+			return t
+		}
+	}
+	return nil
+}
+
+// barred reports whether the attempt was given back, so that this owner may do nothing with it any more.
+func (m *semaphore) barred(lease, by string, owner engine.Owner, now int64) bool {
+	t := m.tombstone(lease, by, now)
+	return t != nil && (t.anyOwner || owner.Compare(t.owner) <= 0)
+}
+
+// bury writes the tombstone of an attempt. With one that is there it bars what either of them bars, for as long as
+// either of them does, and keeps the reason that was told first.
+func (v *visit) bury(op *engine.Release, left time.Duration) {
+	m := v.semaphore
+	until := v.now + tombstoneLife(op, left).Microseconds()
+	if t := m.tombstone(op.Lease, op.By, v.now); t != nil {
+		if t.owner.Compare(op.Owner) < 0 {
+			t.owner = op.Owner
+		}
+		t.anyOwner = t.anyOwner || op.AnyOwner
+		t.at = max(t.at, until)
+		m.forgets.moved(t)
+		v.keep(t)
+		return
+	}
+	t := &tombstone{
+		ending: ending{at: until}, semaphore: m, lease: op.Lease, by: op.By, owner: op.Owner, anyOwner: op.AnyOwner, why: op.Why,
+	}
+	m.addTombstone(t)
+	v.keep(t)
+}
+
+func (m *semaphore) addTombstone(t *tombstone) {
+	if m.tombstones == nil {
+		m.tombstones = map[string][]*tombstone{}
+	}
+	m.tombstones[t.lease] = append(m.tombstones[t.lease], t)
+	m.forgets.add(t)
+}
+
+// tombstoneLife is how long the end of a lease is remembered that could have run for left.
+func tombstoneLife(op *engine.Release, left time.Duration) time.Duration {
+	limits := &engine.NodeLimits
+	if op.Why != engine.WhyReleased && op.Why != engine.WhyBroken {
+		return limits.TombstoneMin
+	}
+	return min(max(limits.TombstoneMin, op.Left, left), limits.TombstoneMax)
+}
+
+// forget drops a tombstone.
+func (v *visit) forget(t *tombstone) {
+	m := v.semaphore
+	rest := slices.DeleteFunc(m.tombstones[t.lease], func(other *tombstone) bool { return other == t })
+	if len(rest) == 0 {
+		delete(m.tombstones, t.lease)
+	} else {
+		m.tombstones[t.lease] = rest
+	}
+	m.forgets.remove(t)
+	v.unkeep(t)
+}
+
+// tombstonesOf lists what is remembered of a lease, in the order of its attempts.
+func (m *semaphore) tombstonesOf(lease string, now int64) []engine.Tombstone {
+	var list []engine.Tombstone
+	for _, t := range m.tombstones[lease] {
+		if now < t.at {
+			list = append(list, engine.Tombstone{By: t.by, Owner: t.owner, AnyOwner: t.anyOwner, Why: t.why, Left: until(now, t.at)})
+		}
+	}
+	slices.SortFunc(list, func(a, b engine.Tombstone) int { return cmp.Compare(a.By, b.By) })
+	return list
+}
