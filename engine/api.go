@@ -26,7 +26,6 @@ const (
 	PriorityMax     = 100
 	PriorityStep    = 10 * time.Second // the head start of one priority
 	DescriptionMax  = 1000             // bytes
-	SemaphoresUsual = 100_000          // that may be created on use
 )
 
 // Definition says what a semaphore is. The zero value of a field is its default.
@@ -115,8 +114,8 @@ type Outcome struct {
 // Events is how a request hears what becomes of it. The engine calls one method at a time for a request, in the order in
 // which things happened, with locks held: a method must not block and must not call the engine.
 //
-// A request ends with Refused or Failed, or after Granted with Released or Lost; nothing is called after its end, nor
-// once Cancel has returned.
+// A request ends with Refused or Failed, or after Granted with Lost or the release of its lease; nothing is called after
+// its end, nor once Cancel has returned.
 type Events interface {
 	Waiting(ahead int) // it is in line; again when ahead changed, at most once a second
 	Granted(Lease)
@@ -163,7 +162,6 @@ type NodeStatus struct {
 // Errors of requests. What a caller asked for did not happen, unless said otherwise.
 var (
 	ErrUnknownSemaphore  = errors.New("there is no such semaphore")
-	ErrTooManySemaphores = errors.New("too many semaphores were created on use")
 	ErrQuorumUnavailable = errors.New("fewer than a quorum of the nodes answered")
 	ErrNotConfirmed      = errors.New("not confirmed by a quorum yet; the server keeps trying")
 	ErrDraining          = errors.New("the server is shutting down")

@@ -2,9 +2,21 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
 )
+
+// nodeTimeoutUsual is the default of Config.NodeTimeout.
+const nodeTimeoutUsual = 500 * time.Millisecond
+
+// nodesMax bounds the number of nodes; a waiter's wakes are counted in the bits of a word.
+const nodesMax = 63
 
 // Config is what an Engine needs. Zero fields take the default their comment names.
 type Config struct {
@@ -12,80 +24,215 @@ type Config struct {
 	NodeTimeout   time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
 	Now           func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
 	Log           *slog.Logger         // discarded
-	MaxSemaphores int                  // that may be created on use; SemaphoresUsual
 }
 
 // Engine leases permits of semaphores that live on the nodes. Safe for concurrent use.
-type Engine struct{}
+type Engine struct {
+	cfg     Config
+	replica string
+	quorum  int
+	peers   []*peer
+	steer   steering
+	keeper  *keeper
+	seq     atomic.Int64 // of orders
 
-// Open starts the nodes and an engine on them. It returns at once, while connections are still being made;
-// Ready tells when it can serve. It fails on a configuration that can not work: an even number of nodes.
-func Open(cfg Config) (*Engine, error) { panic("not yet") }
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+	work     sync.WaitGroup // the engine's goroutines
+	draining atomic.Bool
 
-// Close stops serving: waiters fail with ErrDraining, kept leases are renewed once and left to their TTL.
-func (e *Engine) Close() { panic("not yet") }
+	semMu sync.Mutex // guards sems; taken after no semaphore's mu but a semaphore's that is being forgotten
+	sems  map[string]*semaphore
+
+	secretNow atomic.Pointer[[]byte] // as secret below
+
+	mu       sync.Mutex // guards what follows
+	cluster  string
+	eras     []int64 // the largest era heard of every node; replaced, never changed
+	secret   []byte
+	fatal    error
+	allHeard bool
+	changed  chan struct{} // closed and replaced when one of these changes
+}
+
+// Open starts the nodes and an engine on them. It returns at once, while connections are still being made; Ready tells
+// when it can serve. It fails on a configuration that can not work: an even number of nodes, or none.
+func Open(cfg Config) (*Engine, error) {
+	n := len(cfg.Nodes)
+	if n%2 == 0 || n > nodesMax {
+		return nil, fmt.Errorf("%w: %d nodes are listed; it must be an odd number up to %d, as an even one survives no more "+
+			"losses than the odd one below it", ErrConfiguration, n, nodesMax)
+	}
+	if cfg.NodeTimeout == 0 {
+		cfg.NodeTimeout = nodeTimeoutUsual
+	}
+	if cfg.Now == nil {
+		cfg.Now = machineTime
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{
+		cfg: cfg, replica: newID(), quorum: quorum.Size(n), steer: steering{wake: make(chan struct{}, 1)},
+		keeper: &keeper{now: cfg.Now, wake: make(chan struct{}, 1)}, sems: map[string]*semaphore{},
+		eras: make([]int64, n), changed: make(chan struct{}),
+	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	for i, node := range cfg.Nodes {
+		p := &peer{e: e, pos: i, node: node, status: NodeStatus{
+			Name: node.Name(), Index: -1, State: "down", Reason: "not connected yet", Since: time.Now(),
+		}}
+		e.peers = append(e.peers, p)
+	}
+	e.work.Go(e.steerLoop)
+	e.work.Go(func() { e.keeper.run(e.ctx.Done()) })
+	e.work.Go(e.tickLoop)
+	for _, p := range e.peers {
+		p.node.Start(e.replica, cfg.Now, p)
+	}
+	return e, nil
+}
+
+// owedEvery is how often releases that a node could not be told are tried again.
+const owedEvery = 100 * time.Millisecond
+
+// tickLoop pays what nodes are owed and forgets what is idle, until the engine is closed.
+func (e *Engine) tickLoop() {
+	tick := time.NewTicker(owedEvery)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := e.cfg.Now()
+		for _, p := range e.peers {
+			p.pay(now)
+		}
+		if n%int(time.Second/owedEvery) == 0 {
+			e.eachSecond(now)
+		}
+	}
+}
+
+// eachSecond tells waiters their place and forgets idle semaphores.
+func (e *Engine) eachSecond(now time.Duration) {
+	for _, s := range e.semaphores() {
+		s.locked(func() { s.tellWaiters(now) })
+	}
+	e.forgetIdle(now)
+}
+
+// semaphores returns all that this replica knows.
+func (e *Engine) semaphores() []*semaphore {
+	e.semMu.Lock()
+	defer e.semMu.Unlock()
+	all := make([]*semaphore, 0, len(e.sems))
+	for _, s := range e.sems {
+		all = append(all, s)
+	}
+	return all
+}
+
+// Drain stops granting: whoever waits, and whoever comes, fails with ErrDraining, and every kept lease is renewed once,
+// so that it lives for its whole TTL, within which its holder may attach it elsewhere. It returns when that is done or ctx
+// ends. Leases can still be renewed and released.
+func (e *Engine) Drain(ctx context.Context) {
+	e.draining.Store(true)
+	var renewals sync.WaitGroup
+	for _, s := range e.semaphores() {
+		s.locked(func() {
+			s.failWaiters(ErrDraining)
+			for _, l := range s.leases {
+				if l.r != nil && l.r.ask.Kept && l.r.phase == holding && l.ttl != Never {
+					renewals.Add(1)
+					l.renew(l.ttl, func(error) { renewals.Done() })
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		renewals.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// failWaiters ends all who wait. mu is held.
+func (s *semaphore) failWaiters(err error) {
+	for _, r := range s.line.all() {
+		s.line.leave(r)
+		r.fail(err)
+	}
+	for _, r := range s.arrivals {
+		if r.phase == arriving {
+			r.fail(err)
+		}
+	}
+	s.settled()
+}
+
+// Close drains for at most the node time-out, gives the nodes that long to hear what they are owed, and ends. Leases
+// are left to their TTL.
+func (e *Engine) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.NodeTimeout)
+	defer cancel()
+	e.Drain(ctx)
+	e.settleDebts(ctx)
+	e.stop()
+	for _, p := range e.peers {
+		p.node.Close()
+	}
+	for _, s := range e.semaphores() {
+		s.mu.Lock()
+		s.gone = true
+		if s.recheck != nil {
+			s.recheck.Stop()
+		}
+		s.mu.Unlock()
+	}
+	e.work.Wait()
+}
+
+// settleDebts asks every node something small, behind what is still in its lane.
+func (e *Engine) settleDebts(ctx context.Context) {
+	e.gather(ctx, func(*peer) Op { return &Peek{Kind: RegisterCluster, Name: "secret"} }, nil)
+}
+
+func (e *Engine) closed() bool { return e.ctx.Err() != nil }
 
 // Replica names this engine on the nodes; new at each start.
-func (e *Engine) Replica() string { panic("not yet") }
+func (e *Engine) Replica() string { return e.replica }
 
-// Ready waits until a quorum of the nodes votes or ctx ends. Fatal (a mistake in the configuration that waiting does
-// not mend: nodes of two clusters, the same server listed twice, …) and what is missing are told by the error.
-func (e *Engine) Ready(ctx context.Context) error { panic("not yet") }
+func (e *Engine) hasSecret() bool { return e.secretNow.Load() != nil }
 
-// Nodes tells the state of every node, and the quorum.
-func (e *Engine) Nodes() (quorum int, nodes []NodeStatus) { panic("not yet") }
-
-// Put declares a semaphore, or changes it to exactly def; by is for people. created tells whether there was none.
-// Errors: *InvalidError, ErrRevMismatch, ErrQuorumUnavailable.
-func (e *Engine) Put(ctx context.Context, name string, def Definition, cond Condition, by string) (s Semaphore, created bool, err error) {
-	panic("not yet")
+// secretKey is the cluster secret; nil before it is known.
+func (e *Engine) secretKey() []byte {
+	if s := e.secretNow.Load(); s != nil {
+		return *s
+	}
+	return nil
 }
 
-// Semaphore reads a semaphore with its status from a quorum. Errors: ErrUnknownSemaphore, ErrQuorumUnavailable.
-func (e *Engine) Semaphore(ctx context.Context, name string) (Semaphore, error) { panic("not yet") }
-
-// Semaphores lists at most count semaphores with the prefix whose names are greater than after, in byte order, and
-// the after of the next page ("" at the end).
-func (e *Engine) Semaphores(ctx context.Context, prefix, after string, count int) (list []Semaphore, next string, err error) {
-	panic("not yet")
-}
-
-// Delete removes a semaphore; its waiters get ErrUnknownSemaphore. Errors: ErrUnknownSemaphore, ErrRevMismatch,
-// ErrSemaphoreInUse, ErrQuorumUnavailable.
-func (e *Engine) Delete(ctx context.Context, name string, cond Condition, by string) error {
-	panic("not yet")
-}
-
-// Leases lists the leases of a semaphore, oldest first. Errors as Semaphore.
-func (e *Engine) Leases(ctx context.Context, name string) ([]LeaseInfo, error) { panic("not yet") }
-
-// Request is one Ask under way, and the lease that comes of it. Safe for concurrent use.
-type Request struct{}
-
-// Ask puts a request in line and returns at once; events hears what becomes of it. It needs no goroutine while it waits.
-func (e *Engine) Ask(name string, ask Ask, events Events) *Request { panic("not yet") }
-
-// Cancel ends the request, wherever it is: a waiter leaves the line, a grant (also one that is just
-// under way or was told meanwhile) is given back. It returns at once; no event is told afterwards. The nodes are
-// told on contexts of the engine's own, until they have heard it.
-func (r *Request) Cancel() { panic("not yet") }
-
-// Acquire is Ask for a caller that waits. When ctx ends first, nothing is held and the error is the context's.
-// Errors: *InvalidError, *WeightError, *DefinitionConflict, ErrUnknownSemaphore, ErrTooManyWaiters, ErrTooManySemaphores,
-// ErrQuorumUnavailable, ErrDraining.
-func (e *Engine) Acquire(ctx context.Context, name string, ask Ask) (Outcome, error) {
-	panic("not yet")
-}
-
-// Release gives a lease back by its capability, whoever acquired it; keep > 0 is the weight that stays held. It may be repeated.
-// Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseBroken, *InvalidError (keep), ErrNotConfirmed, ErrQuorumUnavailable.
-func (e *Engine) Release(ctx context.Context, name, capability string, keep int) (Released, error) {
-	panic("not yet")
-}
-
-// Renew lengthens a lease to ttl from now on (0: as before) by its capability. It never shortens, and never acquires again.
-// Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseReleased, ErrLeaseBroken, *InvalidError (ttl),
-// ErrInProgress, ErrQuorumUnavailable.
-func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Duration) (Lease, error) {
-	panic("not yet")
+// arrival is the time at which a request arrives: the median of the estimated node clocks, in µs, so that replicas whose own
+// clocks differ agree.
+func (e *Engine) arrival() int64 {
+	now := e.cfg.Now()
+	times := make([]int64, 0, len(e.peers))
+	for _, p := range e.peers {
+		if p.voting.Load() {
+			c := p.clockAt(now)
+			times = append(times, int64((now+c.Lo+c.Width()/2)/time.Microsecond))
+		}
+	}
+	if len(times) == 0 {
+		return 1
+	}
+	slices.Sort(times)
+	return times[len(times)/2]
 }

@@ -535,15 +535,7 @@ func (o Owner) Compare(p Owner) int {
 }
 
 // Ballot numbers the writes of a register, and tokens; zero is before all.
-type Ballot struct {
-	Counter int64
-	Replica string
-}
-
-// Compare orders ballots.
-func (b Ballot) Compare(c Ballot) int {
-	return cmp.Or(cmp.Compare(b.Counter, c.Counter), cmp.Compare(b.Replica, c.Replica))
-}
+type Ballot = quorum.Version
 
 // Order is what sorts the line, the same on every node. Zero means none.
 type Order struct {

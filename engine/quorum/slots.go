@@ -172,3 +172,17 @@ func ParseSlots(text string) (Slots, error) {
 	}
 	return s, nil
 }
+
+// Lowest returns the n lowest slots of the set, or all if it has fewer.
+func (s Slots) Lowest(n int) Slots {
+	var d Slots
+	for _, span := range s {
+		if n <= 0 {
+			break
+		}
+		last := min(span.Last, span.First+n-1)
+		d = append(d, Span{span.First, last})
+		n -= last - span.First + 1
+	}
+	return d
+}

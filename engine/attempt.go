@@ -1,0 +1,348 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// How an attempt goes about ballots that differ (quorum.md section 4, Grant).
+const (
+	mendRounds   = 3                     // then what was granted is given back and a new attempt made
+	splitsMax    = 4                     // so many splits in a row count as refused
+	rereadsMax   = 8                     // so many changes of the definition in a row count as unreachable
+	mendLateMax  = 9                     // tries to put a granted lease on a node whose ballot differed
+	graceMin     = 3 * time.Millisecond  // what the rest has once Q have answered without a verdict
+	graceFactor  = 3                     // or so many times what the Q-th answer took
+	retryMin     = 500 * time.Microsecond
+	retryMax     = 4 * time.Millisecond
+	recheckAfter = 500 * time.Millisecond // a head claims again so long after its last claim, woken or not
+	expirySlack  = time.Millisecond       // a claim at a told expiry comes so much later
+)
+
+// attempt is one try of this replica to get the permits of a request. What it leaves on nodes carries its nonce `by`, and only that
+// is ever given back.
+type attempt struct {
+	s   *semaphore
+	r   *Request
+	op  *Claim
+	t0  time.Duration // its start, by the coordinator's clock
+	ats []int64       // by node: its start, by the estimated node clock
+
+	// Guarded by s.mu.
+	ballots []quorum.Ballot
+	ends    []time.Duration // by node: until when it holds the lease, by the coordinator's clock
+	asked   []bool
+	mended  []bool
+	says    []Says
+	nextEnd []time.Duration
+	frees   []int
+	more    bool
+	round   int // 0: the claim; then mends
+	began   time.Duration
+	decided bool
+	closed  bool // nobody is waited for any longer
+	timer   *time.Timer
+	grace   *time.Timer
+}
+
+// jitter is the random pause before another try.
+func jitter() time.Duration { return retryMin + rand.N(retryMax-retryMin) }
+
+// claim sends a claim for a request in line to every node that votes. start >= 0 names a slot that is likely free. mu is held.
+func (s *semaphore) claim(r *Request, start int) {
+	if start < 0 {
+		start = r.start
+	}
+	if start < 0 {
+		start = s.start()
+	}
+	now, n := s.e.cfg.Now(), len(s.e.peers)
+	a := &attempt{
+		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
+		ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
+		says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n),
+	}
+	by := newID()
+	a.op = &Claim{
+		Semaphore: s.name, Lease: r.id, By: by, Owner: Owner{Nonce: by}, Info: r.info(), Weight: r.weight,
+		TTL: min(r.ttl, claimTTLMax), Start: start, Wait: r.ask.Wait > 0, Order: r.order, Fence: s.proposedFence(now),
+	}
+	s.line.claims(r)
+	r.attempt, r.claimed, r.woken, r.again, r.start = a, true, 0, false, -1
+	s.free = max(0, s.free-r.weight)
+	asked := 0
+	for i, p := range s.e.peers {
+		if !p.voting.Load() {
+			a.ballots[i].Kind = quorum.Silent
+			continue
+		}
+		asked++
+		a.asked[i] = true
+		a.ats[i] = p.nodeTime(now)
+		s.queue(p, p.askAgain(a.op, a.ats[i], a.fill, a.undecided, func(ans *Answer) { a.heard(i, 0, ans) }))
+	}
+	if asked < s.e.quorum {
+		go s.locked(a.decide) // not from here: it may end the request and claim for the next, and so on
+		return
+	}
+	a.timer = time.AfterFunc(s.e.cfg.NodeTimeout, a.close)
+}
+
+// proposedFence is what a replica that knows no fence of the semaphore proposes, so that the first claims do not split
+// over the nodes' clocks; else 0.
+func (s *semaphore) proposedFence(now time.Duration) int64 {
+	if s.fence > 0 {
+		return 0
+	}
+	fence := int64(0)
+	for _, p := range s.e.peers {
+		if p.voting.Load() {
+			c := p.clockAt(now)
+			fence = max(fence, int64((now+c.Hi)/time.Microsecond))
+		}
+	}
+	return fence + int64(100*time.Millisecond/time.Microsecond)
+}
+
+// fill is the placement of a claim, made when it is written.
+func (a *attempt) fill() Placement {
+	s := a.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.e.cfg.Now()
+	p := Placement{Next: s.line.place(s.line.head(), now)}
+	if a.op.Wait && s.line.has(a.r) {
+		p.Mode, p.Place = PlaceIfLast, s.line.place(a.r, now)
+	}
+	return p
+}
+
+// undecided reports whether an answer may still matter.
+func (a *attempt) undecided() bool {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	return !a.decided
+}
+
+// close ends the waiting for whoever has not answered.
+func (a *attempt) close() {
+	a.s.locked(func() {
+		if !a.decided {
+			a.closed = true
+			a.decide()
+		}
+	})
+}
+
+// heard takes in a node's answer to the claim (round 0) or a mend.
+func (a *attempt) heard(i, round int, ans *Answer) {
+	a.s.locked(func() {
+		a.s.note(i, ans)
+		if round < a.round && !a.decided {
+			return // a mend is under way in the same lane, and its answer will say more
+		}
+		a.cast(i, ans)
+		if a.decided {
+			a.late(i)
+		} else {
+			a.decide()
+		}
+		a.s.reconcileAt(i)
+	})
+}
+
+// cast turns an answer into a ballot.
+func (a *attempt) cast(i int, ans *Answer) {
+	a.says[i] = ans.Says
+	b := quorum.Ballot{Definition: ans.Definition}
+	switch {
+	case ans.Err != nil:
+		b.Kind = quorum.Silent
+	case ans.Says == SaysGranted || ans.Says == SaysMended:
+		b.Kind, b.Slots, b.Fence, b.Ver = quorum.Yes, ans.Slots, ans.Fence, ans.Ver
+		a.ends[i] = end(ans)
+	default:
+		b.Kind = quorum.No
+		a.nextEnd[i], a.more = ans.NextEnd, a.more || ans.More
+	}
+	a.frees[i] = ans.Free
+	a.ballots[i] = b
+}
+
+// end is until when a node holds the lease it answered about: the time of sending + what was left.
+func end(ans *Answer) time.Duration {
+	if ans.Left == Never {
+		return Never
+	}
+	return ans.Sent + ans.Left
+}
+
+// decide acts on the ballots as soon as they amount to something. mu is held.
+func (a *attempt) decide() {
+	if a.decided {
+		return
+	}
+	v := quorum.Tally(a.ballots, a.closed)
+	switch v.Outcome {
+	case quorum.Undecided:
+		a.startGrace()
+		return
+	case quorum.Granted:
+		a.settle()
+		a.s.grant(a, v)
+	case quorum.Split:
+		a.split(v)
+	case quorum.Redefined:
+		a.settle()
+		a.giveBack()
+		a.s.redefined(a.r)
+	case quorum.Refused:
+		a.settle()
+		a.giveBack()
+		a.s.refused(a)
+	case quorum.Unreachable:
+		a.settle()
+		a.giveBack()
+		a.s.unreachable(a.r)
+	}
+	if a.decided {
+		a.s.settled()
+	}
+}
+
+// startGrace gives the rest a little more time once Q have answered.
+func (a *attempt) startGrace() {
+	n := 0
+	for _, b := range a.ballots {
+		if b.Kind >= quorum.No {
+			n++
+		}
+	}
+	if n >= a.s.e.quorum && a.grace == nil {
+		a.grace = time.AfterFunc(max(graceMin, graceFactor*(a.s.e.cfg.Now()-a.began)), a.close)
+	}
+}
+
+// settle marks the attempt decided.
+func (a *attempt) settle() {
+	a.decided = true
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.grace != nil {
+		a.grace.Stop()
+	}
+	if a.r.attempt == a {
+		a.r.attempt = nil
+	}
+}
+
+// split mends the lease onto the slots and fence that most agree on, a few rounds; then it is given back and tried anew.
+func (a *attempt) split(v quorum.Verdict) {
+	s, r := a.s, a.r
+	if a.round < mendRounds && r.phase == waiting {
+		a.mend(v)
+		return
+	}
+	a.settle()
+	a.giveBack()
+	r.splits++
+	switch {
+	case r.phase != waiting:
+	case r.splits >= splitsMax:
+		s.refused(a)
+	default:
+		s.claimLater(r)
+	}
+}
+
+// mend starts a round of mends. Every node that may hold something of the attempt is asked, and those that said no too.
+func (a *attempt) mend(v quorum.Verdict) {
+	s := a.s
+	a.round++
+	round := a.round
+	a.began, a.closed = s.e.cfg.Now(), false
+	if a.grace != nil {
+		a.grace.Stop()
+		a.grace = nil
+	}
+	a.timer.Reset(s.e.cfg.NodeTimeout)
+	for i, p := range s.e.peers {
+		if !a.asked[i] || !p.voting.Load() {
+			a.ballots[i] = quorum.Ballot{Kind: quorum.Silent}
+			continue
+		}
+		op := &Mend{
+			Semaphore: s.name, Lease: a.op.Lease, By: a.op.By, Owner: a.op.Owner, Info: a.op.Info, Ver: v.Ver, Slots: v.Slots,
+			Fence: v.Fence, Ballot: v.Definition, TTL: a.op.TTL, First: a.r.ttl > claimTTLMax, New: true,
+			Until: a.ats[i] + int64(min(a.op.TTL, attemptLate)/time.Microsecond),
+		}
+		a.ballots[i] = quorum.Ballot{Kind: quorum.Waiting}
+		a.mended[i] = true
+		s.queue(p, p.askAgain(op, a.ats[i], nil, a.undecided, func(ans *Answer) { a.heard(i, round, ans) }))
+	}
+}
+
+// giveBack gives back what the attempt left on nodes: where it was granted, got a mend, or no answer will come. A node
+// whose answer is still under way is looked at when it comes.
+func (a *attempt) giveBack() {
+	away := false
+	for i := range a.ballots {
+		away = away || a.ballots[i].Kind == quorum.Silent
+	}
+	for i, b := range a.ballots {
+		if !a.asked[i] {
+			continue
+		}
+		if b.Kind == quorum.Yes || b.Kind == quorum.Silent || a.mended[i] {
+			a.giveBackAt(i)
+		}
+		if b.Kind == quorum.Yes && away {
+			// The node would have woken us had it not just said yes; with a node away, Q wakes may need it.
+			a.r.woken |= 1 << i
+		}
+	}
+}
+
+// giveBackAt gives back on one node.
+func (a *attempt) giveBackAt(i int) {
+	s, r := a.s, a.r
+	op := &Release{
+		Semaphore: s.name, Lease: a.op.Lease, By: a.op.By, Owner: a.op.Owner, Left: a.op.TTL,
+		Why: WhyGivenBack, Replica: s.e.replica,
+	}
+	fill := func() Placement {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := s.e.cfg.Now()
+		switch {
+		case !s.line.has(r) || !a.op.Wait:
+			return Placement{Mode: PlaceIfWas, Was: s.places[i], Place: s.line.place(s.line.head(), now)}
+		case r.attempt != nil && r.attempt != a:
+			return Placement{} // a later claim of this waiter is in the lane and states its place
+		}
+		return Placement{Mode: PlaceIfLast, Place: s.line.place(r, now)}
+	}
+	s.tell(i, op, fill, a.t0+a.op.TTL, func(ans *Answer) {
+		s.note(i, ans)
+		s.reconcileAt(i)
+	})
+}
+
+// late looks at a ballot that came after the verdict.
+func (a *attempt) late(i int) {
+	if l := a.s.leases[a.op.Lease]; l != nil && l.by == a.op.By {
+		if a.ballots[i].Kind != quorum.Silent && !l.agrees(&a.ballots[i]) {
+			l.mendAt(i, a.ballots[i].Definition, 1)
+		}
+		return
+	}
+	// Not granted, or over already: a release that went out after the claim bars it on its own.
+	if a.r.lease == nil || a.r.lease.by != a.op.By {
+		if k := a.ballots[i].Kind; k == quorum.Yes || k == quorum.Silent {
+			a.giveBackAt(i)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// stored is what a semaphore's register holds.
+type stored struct {
+	Rev        int64       `json:"rev"`
+	Declared   bool        `json:"declared,omitempty"`
+	ChangedAt  time.Time   `json:"changed_at"`
+	ChangedBy  string      `json:"changed_by,omitempty"`
+	Definition Definition  `json:"definition"`
+	CreatedBy  *Definition `json:"created_by,omitempty"` // what the request brought that created it on use
+	Deleted    bool        `json:"-"`
+	Write      string      `json:"write"` // nonce of the write, by which its writer knows it again
+}
+
+// value is how nodes keep it: what they apply themselves stands apart.
+func (s *stored) value() Value {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("engine: a definition can not be encoded: %v", err)) // there are only plain fields in it
+	}
+	return Value{
+		Limit: s.Definition.Limit, MinHold: s.Definition.MinHold, Paused: s.Definition.Paused,
+		Deleted: s.Deleted, Data: string(data),
+	}
+}
+
+// storedOf reads a register's value; nil if nothing was ever written.
+func storedOf(v Value) (*stored, error) {
+	if v.Data == "" {
+		return nil, nil
+	}
+	s := &stored{}
+	if err := json.Unmarshal([]byte(v.Data), s); err != nil {
+		return nil, fmt.Errorf("engine: a definition can not be read: %w", err)
+	}
+	s.Deleted = v.Deleted
+	return s, nil
+}
+
+// filled returns the definition with its defaults.
+func (d Definition) filled() Definition {
+	or := func(p *time.Duration, usual time.Duration) {
+		if *p == 0 {
+			*p = usual
+		}
+	}
+	or(&d.TTLMax, max(TTLMaxDefault, d.TTL))
+	or(&d.TTL, min(TTLDefault, d.TTLMax))
+	or(&d.PriorityStep, PriorityStep)
+	if d.MaxWaiters == 0 {
+		d.MaxWaiters = MaxWaitersUsual
+	}
+	return d
+}
+
+// Validate reports the first field, if any, that is out of its range, as an *InvalidError. It takes a definition as it
+// was given, defaults not filled in.
+func (d Definition) Validate() error {
+	f := d.filled()
+	day := 24 * time.Hour
+	checks := []struct {
+		ok            bool
+		field, detail string
+	}{
+		{1 <= d.Limit && d.Limit <= LimitMax, "limit", fmt.Sprintf("must be 1 to %d", LimitMax)},
+		{d.TTLMax == 0 || TTLMin <= d.TTLMax && d.TTLMax <= TTLMaxMax, "ttl_max", fmt.Sprintf("must be %v to %v", TTLMin, TTLMaxMax)},
+		{TTLMin <= f.TTL && f.TTL <= f.TTLMax, "ttl", fmt.Sprintf("must be %v to ttl_max, %v", TTLMin, f.TTLMax)},
+		{0 <= d.MaxWaiters && d.MaxWaiters <= MaxWaitersMax, "max_waiters", fmt.Sprintf("must be 1 to %d", MaxWaitersMax)},
+		{0 <= d.MinHold && d.MinHold <= day, "min_hold", "must be 0 to 24h"},
+		{0 <= d.HoldMax && d.HoldMax <= 365*day, "hold_max", "must be 0 to a year"},
+		{0 <= d.PriorityStep && d.PriorityStep <= day, "priority_step", "must be 0 to 24h"},
+		{len(d.Description) <= DescriptionMax && utf8.ValidString(d.Description), "description", fmt.Sprintf("must be UTF-8 of at most %d bytes", DescriptionMax)},
+	}
+	for _, c := range checks {
+		if !c.ok {
+			return &InvalidError{Field: c.field, Detail: c.detail}
+		}
+	}
+	return nil
+}
+
+// ValidName reports, as an *InvalidError, what is wrong with a semaphore's name: it is any valid UTF-8 of 1 to
+// NameMax bytes without control characters.
+func ValidName(name string) error {
+	switch {
+	case name == "":
+		return &InvalidError{Field: "name", Detail: "must not be empty"}
+	case len(name) > NameMax:
+		return &InvalidError{Field: "name", Detail: fmt.Sprintf("must be at most %d bytes", NameMax)}
+	case !utf8.ValidString(name):
+		return &InvalidError{Field: "name", Detail: "must be valid UTF-8"}
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return &InvalidError{Field: "name", Detail: "must not have control characters"}
+		}
+	}
+	return nil
+}

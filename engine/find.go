@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// found is what the nodes know of one lease.
+type found struct {
+	records    []*Record // by node; nil entries are left out
+	holders    []int     // the node of each record
+	best       *Record   // of the most frequent attempt, the record with the largest ver; nil: there is none
+	alike      bool      // Q nodes have best's By, Slots, Fence, Ver and Ballot, none a copy
+	left       time.Duration
+	owner      Owner // the largest seen
+	tombstones []Tombstone
+	asked      time.Duration
+}
+
+// find reads a lease from Q nodes at least.
+func (e *Engine) find(ctx context.Context, name, id string) (*found, error) {
+	now := e.cfg.Now()
+	answers := e.gather(ctx, func(*peer) Op { return &Find{Semaphore: name, Lease: id} }, func(answers []*Answer) bool {
+		f := foundIn(answers)
+		return f.alike
+	})
+	if answered(answers) < e.quorum {
+		return nil, ErrQuorumUnavailable
+	}
+	f := foundIn(answers)
+	f.asked = now
+	return f, nil
+}
+
+// foundIn sorts what the nodes said.
+func foundIn(answers []*Answer) *found {
+	f := &found{}
+	for i, a := range answers {
+		if a == nil {
+			continue
+		}
+		f.tombstones = append(f.tombstones, a.Tombstones...)
+		if a.Record != nil {
+			f.records = append(f.records, a.Record)
+			f.holders = append(f.holders, i)
+		}
+	}
+	most := 0
+	for _, r := range f.records {
+		n, same := 0, 0
+		for _, q := range f.records {
+			if q.By == r.By {
+				n++
+			}
+			if !q.Copy && !r.Copy && sameGrant(q, r) {
+				same++
+			}
+		}
+		if same >= quorum.Size(len(answers)) {
+			f.best, f.alike = r, true
+		}
+		if !f.alike && (n > most || n == most && r.Ver > f.best.Ver) {
+			most, f.best = n, r
+		}
+		if f.owner.Compare(r.Owner) < 0 {
+			f.owner = r.Owner
+		}
+		f.left = max(f.left, r.Left)
+	}
+	return f
+}
+
+// sameGrant reports whether two nodes' records are votes for the same grant.
+func sameGrant(a, b *Record) bool {
+	return a.By == b.By && a.Ver == b.Ver && a.Fence == b.Fence && a.Ballot == b.Ballot && a.Slots.Equal(b.Slots)
+}
+
+// attempts returns a record of every attempt that was seen.
+func (f *found) attempts() []*Record {
+	var list []*Record
+	seen := map[string]bool{}
+	for _, r := range f.records {
+		if !seen[r.By] {
+			seen[r.By] = true
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// why says how a lease without records ended: broken before released; "" if no tombstone tells.
+func (f *found) why() string {
+	why := ""
+	for _, t := range f.tombstones {
+		switch t.Why {
+		case WhyBroken:
+			return WhyBroken
+		case WhyReleased:
+			why = WhyReleased
+		}
+	}
+	return why
+}
+
+// ended turns how a lease ended into an error.
+func (f *found) ended() error {
+	switch f.why() {
+	case WhyBroken:
+		return ErrLeaseBroken
+	case WhyReleased:
+		return ErrLeaseReleased
+	}
+	return ErrLeaseExpired
+}
+
+// howEnded says how a lease ended that the nodes have no more.
+func (e *Engine) howEnded(ctx context.Context, name, id string) error {
+	f, err := e.find(ctx, name, id)
+	if err != nil {
+		return err
+	}
+	if len(f.records) > 0 {
+		return ErrInProgress
+	}
+	return f.ended()
+}
+
+// leaseOf makes a lease of a record on the nodes. It is not kept: its holder is not connected. mu is held.
+func (s *semaphore) leaseOf(r *Record, f *found) *lease {
+	l := &lease{
+		s: s, id: r.Lease, by: r.By, owner: f.owner, info: r.Info, weight: r.Slots.Len(), asked: r.Slots.Len(), slots: r.Slots,
+		fence: r.Fence, ver: r.Ver, ballot: r.Ballot, ttl: f.left, first: r.First,
+		since: f.asked - r.Age, heldAt: f.asked, index: -1, end: Never,
+	}
+	if f.left != Never {
+		l.end = f.asked + f.left
+	}
+	return l
+}
+
+// lookUp sees to it that this replica knows a lease that is still held, and has heard of Q nodes lately that they hold it: else it
+// finds the lease and attaches it, so that the duty for it is here.
+func (e *Engine) lookUp(ctx context.Context, name, id string) error {
+	s := e.semaphore(name)
+	l := s.leases[id]
+	var heldAt time.Duration
+	if l != nil {
+		heldAt = l.heldAt
+	}
+	s.unlock()
+	now := e.cfg.Now()
+	if l != nil && now-heldAt < lookAfter {
+		return nil
+	}
+	f, err := e.find(ctx, name, id)
+	switch {
+	case err != nil:
+		return err
+	case len(f.records) == 0:
+		e.forgetEnded(s, id)
+		return f.ended()
+	case !f.alike:
+		return ErrInProgress
+	}
+	if l != nil && f.best.By == l.by && f.owner == l.owner {
+		s.locked(func() { l.heldAt = f.asked })
+		return nil
+	}
+	return e.attach(ctx, s, f)
+}
+
+// forgetEnded drops what this replica still has of a lease that the nodes have no more.
+func (e *Engine) forgetEnded(s *semaphore, id string) {
+	s.locked(func() {
+		if l := s.leases[id]; l != nil {
+			s.lose(l, "broken")
+		}
+	})
+}
+
+// attach takes a lease over from the replica that has it, or from the life before a restart.
+func (e *Engine) attach(ctx context.Context, s *semaphore, f *found) error {
+	owner := Owner{Gen: f.owner.Gen + 1, Nonce: newID()}
+	op := &Attach{
+		Semaphore: s.name, Lease: f.best.Lease, By: f.best.By, Owner: owner, Slots: f.best.Slots, Ver: f.best.Ver, Left: f.left,
+	}
+	asked := e.cfg.Now()
+	answers := e.gather(ctx, func(*peer) Op { return op }, e.quorumOf(func(a *Answer) bool { return a.Says == SaysAttached }))
+	ends := make([]time.Duration, len(e.peers))
+	var members []int
+	for i, a := range answers {
+		if a != nil && a.Says == SaysAttached {
+			members = append(members, i)
+			ends[i] = end(a)
+		}
+	}
+	switch {
+	case answered(answers) < e.quorum:
+		return ErrQuorumUnavailable
+	case len(members) < e.quorum:
+		return ErrInProgress // somebody else is at it, or it ended
+	}
+	s.locked(func() {
+		if old := s.leases[op.Lease]; old != nil {
+			s.lose(old, "moved")
+		}
+		l := s.leaseOf(f.best, f)
+		l.owner, l.heldAt = owner, asked
+		l.end = e.validity(asked, l.ttl, ends, members)
+		s.leases[l.id] = l
+		e.keeper.set(l, l.nextDue(asked))
+	})
+	return nil
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+// line is the order in which a replica's requests for one semaphore are served. Requests with a claim under way stand
+// beside it: each of them is either granted or comes back.
+//
+// The line is FIFO with weights: the head waits for all its permits and those behind it wait too, so heavy requests
+// never starve. Not safe for concurrent use.
+type line struct {
+	idle     *btree.BTreeG[*Request] // who waits for a wake-up
+	claiming map[*Request]struct{}
+	bySeq    map[int64]*Request // both kinds
+	weight   int                // of both kinds together
+	underway int                // of those that claim
+}
+
+func newLine() line {
+	return line{
+		idle:     btree.NewBTreeGOptions(func(a, b *Request) bool { return a.order.Compare(b.order) < 0 }, btree.Options{NoLocks: true}),
+		claiming: map[*Request]struct{}{},
+		bySeq:    map[int64]*Request{},
+	}
+}
+
+// len is how many wait, those that claim included.
+func (l *line) len() int { return len(l.bySeq) }
+
+// head is the oldest waiter without a claim under way; nil if there is none.
+func (l *line) head() *Request {
+	r, _ := l.idle.Min()
+	return r
+}
+
+// find returns the waiter that a place names; nil if it is gone.
+func (l *line) find(o Order) *Request {
+	if r := l.bySeq[o.Seq]; r != nil && r.order == o {
+		return r
+	}
+	return nil
+}
+
+// enter puts a new request in line, idle.
+func (l *line) enter(r *Request) {
+	l.bySeq[r.order.Seq] = r
+	l.weight += r.weight
+	l.idle.Set(r)
+}
+
+// leave takes a request out, wherever it stands.
+func (l *line) leave(r *Request) {
+	if _, in := l.bySeq[r.order.Seq]; !in {
+		return
+	}
+	delete(l.bySeq, r.order.Seq)
+	l.weight -= r.weight
+	if _, claims := l.claiming[r]; claims {
+		delete(l.claiming, r)
+		l.underway -= r.weight
+	} else {
+		l.idle.Delete(r)
+	}
+}
+
+// claims moves an idle request among those with a claim under way.
+func (l *line) claims(r *Request) {
+	l.idle.Delete(r)
+	l.claiming[r] = struct{}{}
+	l.underway += r.weight
+}
+
+// returns puts a request whose claim has come to nothing back where it stood.
+func (l *line) returns(r *Request) {
+	delete(l.claiming, r)
+	l.underway -= r.weight
+	l.idle.Set(r)
+}
+
+// has reports whether the request still waits.
+func (l *line) has(r *Request) bool { return l.bySeq[r.order.Seq] == r }
+
+// oldestClaiming is the first of those with a claim under way; nil if there is none.
+func (l *line) oldestClaiming() *Request {
+	var oldest *Request
+	for r := range l.claiming {
+		if oldest == nil || r.order.Compare(oldest.order) < 0 {
+			oldest = r
+		}
+	}
+	return oldest
+}
+
+// place is what the replica states of itself when r is its oldest waiter without a claim; nil: none is.
+func (l *line) place(r *Request, now time.Duration) Place {
+	if r == nil {
+		return Place{}
+	}
+	return Place{Order: r.order, Weight: r.weight, Count: l.len(), Total: l.weight, Oldest: max(0, now-r.since)}
+}
+
+// ahead is how many of this replica's waiters stand before r. O(log² n + those that claim).
+func (l *line) ahead(r *Request) int {
+	lo, hi := 0, l.idle.Len()
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if at, _ := l.idle.GetAt(mid); at.order.Compare(r.order) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	for c := range l.claiming {
+		if c != r && c.order.Compare(r.order) < 0 {
+			lo++
+		}
+	}
+	return lo
+}
+
+// all returns everyone in line, in no order.
+func (l *line) all() []*Request {
+	list := make([]*Request, 0, len(l.bySeq))
+	for _, r := range l.bySeq {
+		list = append(list, r)
+	}
+	return list
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// owedMax bounds the releases that wait for a node that is away; beyond it the oldest are left to their TTL.
+const owedMax = 100_000
+
+// Errors of an answer that does not count.
+var (
+	errJumped = errors.New("the node's clock jumped")
+	errBehind = errors.New("the node and the coordinator do not agree on the eras")
+)
+
+// peer is one node as this replica sees it.
+type peer struct {
+	e    *Engine
+	pos  int // in Config.Nodes and in every slice of ballots
+	node Node
+
+	voting atomic.Bool            // it is asked, and its answers count
+	header atomic.Pointer[Header] // set before voting is
+
+	mu      sync.Mutex // guards what follows; held briefly, never while calling out
+	clock   quorum.Interval
+	probe   Probe // the last one
+	probed  bool  // there was one on this connection
+	heard   bool  // there was one, or a failure to connect, since the start
+	status  NodeStatus
+	jumped  bool // its clock jumped: it does not count any more
+	owed    []*debt
+	dropped int // of owed, since they were too many
+}
+
+// debt is a release or give-back that a node has to hear.
+type debt struct {
+	call  func() *Call  // builds it anew, with a fresh At
+	until time.Duration // by the coordinator's clock; then the lease is over anyway
+}
+
+// call builds a request to the node. done hears the answer, with Err set when it does not count.
+func (p *peer) call(op Op, at int64, fill func() Placement, done func(*Answer)) *Call {
+	c := &Call{Header: p.header.Load(), At: at, Op: op, Fill: fill}
+	c.Done = func(a *Answer) {
+		p.receive(a)
+		done(a)
+	}
+	return c
+}
+
+// askAgain is call, but an answer stale or late is asked once more, with what was learned and At staying, as long as
+// undecided says so; after that the node gave no answer.
+func (p *peer) askAgain(op Op, at int64, fill func() Placement, undecided func() bool, done func(*Answer)) *Call {
+	return p.call(op, at, fill, func(a *Answer) {
+		if a.Err == nil || !errors.Is(a.Err, errBehind) || !undecided() {
+			done(a)
+			return
+		}
+		p.node.Send(p.call(op, at, fill, done))
+	})
+}
+
+// receive takes in what every answer tells: the node's clock and its eras. It sets Err on an answer that is none.
+func (p *peer) receive(a *Answer) {
+	if a.Err != nil {
+		return
+	}
+	if p.observe(a.Time, a.Sent, a.Received) {
+		a.Err = errJumped
+		return
+	}
+	if a.Known != nil {
+		p.e.learn(a.Known)
+	}
+	switch a.Says {
+	case SaysOut:
+		p.setOut(fmt.Sprintf("its record says %s: %s", a.State, a.Reason))
+		a.Err = fmt.Errorf("%w: %s %s", ErrOut, a.State, a.Reason)
+	case SaysStale, SaysLate:
+		a.Err = fmt.Errorf("%w (%s)", errBehind, a.Says)
+	}
+}
+
+// observe takes in the node's time of an answer and reports whether the clock jumped, now or before.
+func (p *peer) observe(node int64, sent, received time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.jumped {
+		return true
+	}
+	next, jumped := p.clock.Observe(time.Duration(node)*time.Microsecond, sent, received)
+	p.clock = next
+	if jumped {
+		p.jumped = true
+		p.voting.Store(false)
+		p.setStatusLocked("suspended", "its clock jumped, or runs more than 0.1 % too fast or slow")
+	}
+	return jumped
+}
+
+// nodeTime estimates the node's clock at the coordinator's time t, in µs: the lower end of what it may be, so
+// that nothing is taken for younger than it is.
+func (p *peer) nodeTime(t time.Duration) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64((t + p.clock.Widened(t).Lo) / time.Microsecond)
+}
+
+// clockAt returns what is known of the node's clock at the coordinator's time t.
+func (p *peer) clockAt(t time.Duration) quorum.Interval {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clock.Widened(t)
+}
+
+// setOut stops asking the node until its next probe says otherwise.
+func (p *peer) setOut(reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.voting.Store(false)
+	p.setStatusLocked("out", reason)
+}
+
+// setStatusLocked notes and logs a change of state. p.mu is held.
+func (p *peer) setStatusLocked(state, reason string) {
+	if p.status.State == state && p.status.Reason == reason {
+		return
+	}
+	p.status.State, p.status.Reason, p.status.Since = state, reason, time.Now()
+	log := p.e.cfg.Log.Warn
+	if state == "up" {
+		log = p.e.cfg.Log.Info
+	}
+	log("node "+state, "node", p.status.Name, "index", p.status.Index, "reason", reason)
+}
+
+// Probed implements NodeEvents.
+func (p *peer) Probed(pr Probe, connected bool) {
+	if p.observe(pr.Time, pr.Sent, pr.Received) {
+		return
+	}
+	p.mu.Lock()
+	p.probe, p.probed, p.heard = pr, true, true
+	p.status.Latency = pr.Received - pr.Sent
+	wall := time.Duration(time.Now().UnixNano()) - p.e.cfg.Now()
+	p.status.ClockOffset = p.clock.Lo + p.clock.Width()/2 - wall
+	p.mu.Unlock()
+	if pr.Record != nil && pr.Refusal == nil && pr.Record.Cluster == p.e.clusterID() {
+		p.e.learn(pr.Record.Known)
+	}
+	p.e.steer.poke()
+	if connected {
+		p.e.reconnected(p)
+	}
+}
+
+// Down implements NodeEvents.
+func (p *peer) Down(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.voting.Store(false)
+	p.probed, p.heard = false, true
+	if !p.jumped {
+		p.setStatusLocked("down", err.Error())
+	}
+	p.e.steer.poke()
+}
+
+// Woken implements NodeEvents.
+func (p *peer) Woken(w Wake) { p.e.woken(p, w) }
+
+// owe keeps a debt for when the node can hear it.
+func (p *peer) owe(d *debt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.owed) >= owedMax {
+		p.owed = p.owed[1:]
+		p.dropped++
+	}
+	p.owed = append(p.owed, d)
+}
+
+// pay sends what is owed, if the node can hear it. It is called by the engine's tick and after a reconnect.
+func (p *peer) pay(now time.Duration) {
+	if !p.voting.Load() {
+		return
+	}
+	p.mu.Lock()
+	owed := p.owed
+	p.owed = nil
+	p.mu.Unlock()
+	calls := make([]*Call, 0, len(owed))
+	for _, d := range owed {
+		if now < d.until {
+			calls = append(calls, d.call())
+		}
+	}
+	if len(calls) > 0 {
+		p.node.Send(calls...)
+	}
+}

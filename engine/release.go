@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// releasing is a release on its way to the nodes. Guarded by s.mu.
+type releasing struct {
+	acks, kept int
+	cooling    time.Duration
+	done       chan struct{} // closed when Q have acknowledged, or refused to
+	closed     bool
+}
+
+// release ends a lease of this replica, or a part of it (op.Slots): it goes to all nodes until each has
+// acknowledged it or the lease's time is over, whoever asked for it has gone or not. If the head of the line fits into what comes
+// free, its claim follows in the same pipeline. mu is held.
+func (s *semaphore) release(l *lease, op *Release) *releasing {
+	now := s.e.cfg.Now()
+	op.Semaphore, op.Lease, op.By, op.Replica = s.name, l.id, l.by, s.e.replica
+	freed := op.Slots
+	if len(freed) == 0 {
+		freed = l.slots
+		delete(s.leases, l.id)
+		s.e.keeper.drop(l)
+		if l.r != nil && l.r.phase == holding {
+			l.r.end()
+		}
+	} else {
+		l.ver++
+		op.Ver = l.ver
+		l.slots = l.slots.Minus(freed)
+		l.weight = l.slots.Len()
+	}
+	until := now + tombstoneMax
+	if l.end != Never {
+		op.Left = max(0, l.end-now) + claimTTLMax
+		until = l.end + l.ttl/100 + claimTTLMax // later it is over on every node
+	} else {
+		op.Left = Never
+	}
+	rl := &releasing{done: make(chan struct{})}
+	for i := range s.e.peers {
+		s.tell(i, op, nil, until, func(a *Answer) { s.locked(func() { s.acknowledged(rl, i, a) }) })
+	}
+	if op.Why != WhyGivenBack && s.def != nil && s.def.Definition.MinHold > 0 {
+		return rl // it cools: nothing is free yet
+	}
+	s.free += freed.Len()
+	op.Follows = s.advanceFrom(freed.First()) > 0 // it is not written before mu is let go
+	return rl
+}
+
+// acknowledged takes in a node's answer to a release. mu is held.
+func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
+	s.note(i, a)
+	switch {
+	case a.Err != nil:
+	case a.Says == SaysReleased:
+		rl.acks++
+		rl.cooling = max(rl.cooling, a.NextEnd)
+	default:
+		rl.kept++
+	}
+	if n := len(s.e.peers); !rl.closed && (rl.acks >= s.e.quorum || rl.kept > n-s.e.quorum) {
+		rl.closed = true
+		close(rl.done)
+	}
+	s.reconcileAt(i)
+}
+
+// tell sends a release or give-back to a node until it has been heard there or until has passed. done hears the node's
+// answer, or ErrClosed. mu is held.
+func (s *semaphore) tell(i int, op *Release, fill func() Placement, until time.Duration, done func(*Answer)) {
+	p := s.e.peers[i]
+	d := &debt{until: until}
+	first := true
+	d.call = func() *Call {
+		what := op
+		if !first {
+			again := *op
+			again.Follows = false
+			what = &again
+		}
+		first = false
+		return p.call(what, p.nodeTime(s.e.cfg.Now()), fill, func(a *Answer) {
+			if a.Err != nil && !s.e.closed() {
+				p.owe(d)
+				return
+			}
+			done(a)
+		})
+	}
+	if p.voting.Load() {
+		s.queue(p, d.call())
+	} else {
+		p.owe(d)
+	}
+}
+
+// Release gives a lease back by its capability, whoever acquired it; keep > 0 is the weight that stays held. It may be
+// repeated. Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseBroken, *InvalidError (keep), ErrNotConfirmed,
+// ErrQuorumUnavailable.
+func (e *Engine) Release(ctx context.Context, name, capability string, keep int) (Released, error) {
+	id, ok := openCapability(e.secretKey(), name, capability)
+	if !ok {
+		return Released{}, ErrUnknownLease
+	}
+	if keep < 0 {
+		return Released{}, &InvalidError{Field: "keep", Detail: "must not be negative"}
+	}
+	s := e.known(name)
+	if s == nil || s.leases[id] == nil {
+		if s != nil {
+			s.unlock()
+		}
+		return e.releaseFound(ctx, name, id, keep)
+	}
+	l := s.leases[id]
+	if l.renewal != nil && l.first { // its holder has not even heard of it
+		s.unlock()
+		return Released{}, ErrInProgress
+	}
+	if keep >= l.weight {
+		s.unlock()
+		return Released{}, keepError(keep, l.weight)
+	}
+	lapsed := e.cfg.Now() >= l.end
+	rl := s.release(l, l.part(keep))
+	s.unlock()
+	if lapsed {
+		return Released{}, ErrLeaseExpired
+	}
+	return e.await(ctx, rl, id, keep)
+}
+
+func keepError(keep, weight int) error {
+	return &InvalidError{Field: "keep", Detail: fmt.Sprintf("%d is not less than the %d that are held", keep, weight)}
+}
+
+// part is the release that leaves keep slots, the lowest, to the lease; 0: none.
+func (l *lease) part(keep int) *Release {
+	op := &Release{AnyOwner: true, Why: WhyReleased}
+	if keep > 0 {
+		op.Slots = l.slots.Minus(l.slots.Lowest(keep))
+	}
+	return op
+}
+
+// await waits until Q nodes have acknowledged a release. It goes on by itself in any case.
+func (e *Engine) await(ctx context.Context, rl *releasing, id string, keep int) (Released, error) {
+	timer := time.NewTimer(e.cfg.NodeTimeout)
+	defer timer.Stop()
+	select {
+	case <-rl.done:
+	case <-ctx.Done():
+		return Released{}, ErrNotConfirmed
+	case <-timer.C:
+		return Released{}, ErrNotConfirmed
+	}
+	return Released{ID: id, Held: keep > 0, Weight: keep, Cooling: rl.cooling}, nil
+}
+
+// releaseFound releases a lease that this replica does not know: another has granted it, or this one did before a restart, or
+// it is over.
+func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (Released, error) {
+	f, err := e.find(ctx, name, id)
+	if err != nil {
+		return Released{}, err
+	}
+	if len(f.records) == 0 {
+		switch f.why() {
+		case WhyReleased:
+			return Released{ID: id}, nil // as it was answered the first time
+		case WhyBroken:
+			return Released{}, ErrLeaseBroken
+		}
+		return Released{}, ErrLeaseExpired
+	}
+	if keep > 0 && !f.alike {
+		return Released{}, ErrInProgress
+	}
+	s := e.semaphore(name)
+	if keep >= f.best.Slots.Len() {
+		s.unlock()
+		return Released{}, keepError(keep, f.best.Slots.Len())
+	}
+	var rl *releasing
+	for _, rec := range f.attempts() {
+		l := s.leaseOf(rec, f)
+		rl = s.release(l, l.part(keep))
+	}
+	s.unlock()
+	return e.await(ctx, rl, id, keep)
+}

@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// lookAfter is how long a coordinator may renew without having heard from Q nodes that they hold the lease: a tombstone
+	// lives 10 s longer. Later it finds the lease first.
+	lookAfter = 50 * time.Second
+	// renewEvery is how often a lease the engine keeps is renewed at the latest; else at a third of its TTL.
+	renewEvery = 45 * time.Second
+	// renewRetry is the pause before a renewal that failed is tried again, within the validity.
+	renewRetry = 250 * time.Millisecond
+)
+
+// renewal is one round that lengthens a lease on the nodes. Guarded by the lease's s.mu.
+type renewal struct {
+	l       *lease
+	t0, ttl time.Duration
+	acks    []bool
+	ends    []time.Duration
+	noes    int
+	silent  int
+	moved   bool
+	decided bool
+	timer   *time.Timer
+	done    []func(error) // called with mu held
+}
+
+// renew lengthens the lease to ttl from now on, on all nodes; done hears the verdict at the Q-th answer: nil,
+// ErrLeaseExpired when the nodes have it no more, errMoved, ErrQuorumUnavailable. A renewal under way is joined if it
+// is as long. mu is held.
+func (l *lease) renew(ttl time.Duration, done func(error)) {
+	if rn := l.renewal; rn != nil && rn.ttl >= ttl {
+		rn.done = append(rn.done, done)
+		return
+	}
+	s, now := l.s, l.s.e.cfg.Now()
+	n := len(s.e.peers)
+	rn := &renewal{l: l, t0: now, ttl: ttl, acks: make([]bool, n), ends: make([]time.Duration, n), done: []func(error){done}}
+	l.renewal = rn
+	for i, p := range s.e.peers {
+		if !p.voting.Load() {
+			rn.silent++
+			continue
+		}
+		op := &Renew{
+			Semaphore: s.name, Lease: l.id, By: l.by, Owner: l.owner, Ver: l.ver, Slots: l.slots, Fence: l.fence,
+			Ballot: l.ballot, Until: l.untilAt(p, now, l.end), TTL: ttl,
+		}
+		s.queue(p, p.askAgain(op, p.nodeTime(now), nil, rn.undecided, func(a *Answer) { rn.heard(i, a) }))
+	}
+	if rn.silent > n-s.e.quorum {
+		go s.locked(rn.decide)
+		return
+	}
+	rn.timer = time.AfterFunc(s.e.cfg.NodeTimeout, func() {
+		s.locked(func() {
+			rn.silent = n // nobody is waited for any longer
+			rn.decide()
+		})
+	})
+}
+
+func (rn *renewal) undecided() bool {
+	rn.l.s.mu.Lock()
+	defer rn.l.s.mu.Unlock()
+	return !rn.decided
+}
+
+func (rn *renewal) heard(i int, a *Answer) {
+	s := rn.l.s
+	s.locked(func() {
+		switch {
+		case a.Err != nil:
+			rn.silent++
+		case a.Says == SaysRenewed || a.Says == SaysMended:
+			rn.acks[i], rn.ends[i] = true, end(a)
+		case a.Says == SaysMissing && !rn.decided:
+			rn.mendAt(i)
+			return
+		case a.Says == SaysMissing:
+			rn.l.mendAt(i, a.Definition, 1)
+		default:
+			rn.noes++
+			rn.moved = rn.moved || a.Says == SaysMoved
+		}
+		rn.decide()
+	})
+}
+
+// mendAt answers a node that misses the lease, and counts its answer.
+func (rn *renewal) mendAt(i int) {
+	l, s, now := rn.l, rn.l.s, rn.l.s.e.cfg.Now()
+	p := s.e.peers[i]
+	op := l.mend(p, now, l.end)
+	op.TTL, op.First = rn.ttl, false
+	s.queue(p, p.call(op, p.nodeTime(now), nil, func(a *Answer) { rn.heard(i, a) }))
+}
+
+// decide acts when Q have renewed it, or can not any more. mu is held.
+func (rn *renewal) decide() {
+	l := rn.l
+	s, n := l.s, len(l.s.e.peers)
+	if rn.decided {
+		return
+	}
+	var members []int
+	for i, ack := range rn.acks {
+		if ack {
+			members = append(members, i)
+		}
+	}
+	var err error
+	switch {
+	case len(members) >= s.e.quorum:
+		if s.leases[l.id] == l {
+			l.lengthened(rn, members)
+		}
+	case rn.noes > n-s.e.quorum && rn.moved:
+		err = errMoved
+	case rn.noes > n-s.e.quorum:
+		err = ErrLeaseExpired
+	case rn.noes+rn.silent > n-s.e.quorum:
+		err = ErrQuorumUnavailable
+	default:
+		return
+	}
+	rn.decided = true
+	if rn.timer != nil {
+		rn.timer.Stop()
+	}
+	if l.renewal == rn {
+		l.renewal = nil
+	}
+	for _, done := range rn.done {
+		done(err)
+	}
+}
+
+// errMoved says that somebody attached the lease elsewhere.
+var errMoved = fmt.Errorf("%w: it was attached elsewhere", ErrLeaseExpired)
+
+// lengthened takes in that Q nodes hold the lease longer. Its validity never shrinks: nodes only lengthen.
+func (l *lease) lengthened(rn *renewal, members []int) {
+	l.ttl, l.heldAt, l.warned, l.first = rn.ttl, rn.t0, false, false
+	l.end = max(l.end, l.s.e.validity(rn.t0, rn.ttl, rn.ends, members))
+	if rn.ttl == Never {
+		l.end = Never
+	}
+	l.s.e.keeper.set(l, l.nextDue(l.s.e.cfg.Now()))
+}
+
+// nextDue is when the keeper looks at the lease: to renew it if the engine keeps it, at the end of its validity in any case.
+func (l *lease) nextDue(now time.Duration) time.Duration {
+	if l.r == nil || !l.r.ask.Kept {
+		return l.end
+	}
+	return min(l.end, now+min(l.ttl/3, renewEvery))
+}
+
+// attend is the keeper's look at a lease that is due.
+func (l *lease) attend() {
+	l.s.locked(func() {
+		s, now := l.s, l.s.e.cfg.Now()
+		if s.leases[l.id] != l {
+			return
+		}
+		if now >= l.end {
+			s.lapse(l)
+			return
+		}
+		if l.r == nil || !l.r.ask.Kept {
+			s.e.keeper.set(l, l.nextDue(now))
+			return
+		}
+		s.e.keeper.set(l, min(l.end, now+renewRetry))
+		if max := s.holdMax(); max > 0 && now-l.since >= max {
+			l.warn(now, "hold_max")
+			return
+		}
+		if l.renewal == nil {
+			l.renew(l.ttl, l.kept)
+		}
+	})
+}
+
+// holdMax is the age after which a lease is renewed no more; 0: none. mu is held.
+func (s *semaphore) holdMax() time.Duration {
+	if s.def == nil {
+		return 0
+	}
+	return s.def.Definition.HoldMax
+}
+
+// kept is the verdict of a renewal by the keeper. mu is held.
+func (l *lease) kept(err error) {
+	s, now := l.s, l.s.e.cfg.Now()
+	if s.leases[l.id] != l || l.r.phase != holding {
+		return
+	}
+	switch {
+	case err == nil:
+		l.r.events.Renewed(l.end - now)
+	case err == errMoved:
+		s.lose(l, "moved")
+	case err == ErrLeaseExpired:
+		s.lose(l, "broken") // it is gone at the nodes while it was valid: somebody ended it
+	case l.end-now < l.ttl/3:
+		l.warn(now, "a renewal failed: "+err.Error())
+	}
+}
+
+// warn tells once that the lease will end.
+func (l *lease) warn(now time.Duration, reason string) {
+	if !l.warned {
+		l.warned = true
+		l.r.events.Expiring(max(0, l.end-now), reason)
+	}
+}
+
+// lapse ends a lease whose validity is over. Its release still goes out: it may be held on nodes for a little longer,
+// and a late claim of its attempt must find a tombstone. mu is held.
+func (s *semaphore) lapse(l *lease) {
+	kept := l.r != nil && l.r.ask.Kept
+	if !kept {
+		// Its holder may still renew it: validity is short of the end at the nodes, which settles it.
+		s.forget(l)
+		return
+	}
+	reason := "quorum_lost"
+	if max := s.holdMax(); max > 0 && s.e.cfg.Now()-l.since >= max {
+		reason = "expired"
+	}
+	s.lose(l, reason)
+}
+
+// lose tells a holder that it holds nothing any more, before anyone else can be granted it. mu is held.
+func (s *semaphore) lose(l *lease, reason string) {
+	r := l.r
+	if reason == "moved" {
+		s.forget(l)
+	} else {
+		s.release(l, &Release{Owner: l.owner, Why: WhyReleased})
+	}
+	if r != nil && r.phase == holding {
+		r.end()
+		r.events.Lost(reason)
+	}
+}
+
+// forget drops a lease from this replica's memory. mu is held.
+func (s *semaphore) forget(l *lease) {
+	delete(s.leases, l.id)
+	s.e.keeper.drop(l)
+	if l.r != nil && !l.r.ask.Kept && l.r.phase == holding {
+		l.r.end()
+	}
+}
+
+// Renew lengthens a lease to ttl from now on (0: as before) by its capability. It never shortens, and never acquires again.
+// Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseReleased, ErrLeaseBroken, *InvalidError (ttl), ErrInProgress,
+// ErrQuorumUnavailable.
+func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Duration) (Lease, error) {
+	id, ok := openCapability(e.secretKey(), name, capability)
+	if !ok {
+		return Lease{}, ErrUnknownLease
+	}
+	if ttl != 0 && ttl != Never {
+		if err := e.validTTL(ctx, name, ttl); err != nil {
+			return Lease{}, err
+		}
+	}
+	type result struct {
+		lease Lease
+		err   error
+	}
+	for range 2 {
+		if err := e.lookUp(ctx, name, id); err != nil {
+			return Lease{}, err
+		}
+		heard := make(chan result, 1)
+		s := e.semaphore(name)
+		l := s.leases[id]
+		if l == nil {
+			s.unlock()
+			continue // it ended in between
+		}
+		asked := ttl
+		if asked == 0 {
+			asked = l.ttl
+		}
+		l.renew(asked, func(err error) { heard <- result{l.told(e.cfg.Now()), err} })
+		s.unlock()
+		r := <-heard // within the node time-out
+		if r.err == errMoved {
+			s.locked(func() {
+				if s.leases[id] == l && l.r == nil {
+					s.forget(l)
+				}
+			})
+			continue // attached by another replica meanwhile: find it there
+		}
+		if r.err == ErrLeaseExpired {
+			return Lease{}, e.howEnded(ctx, name, id)
+		}
+		return r.lease, r.err
+	}
+	return Lease{}, ErrInProgress
+}
+
+// validTTL checks a TTL against the semaphore's definition.
+func (e *Engine) validTTL(ctx context.Context, name string, ttl time.Duration) error {
+	def, err := e.definition(ctx, name)
+	if err != nil {
+		return err
+	}
+	if def != nil && (ttl < TTLMin || ttl > def.Definition.TTLMax) {
+		return &InvalidError{Field: "ttl", Detail: fmt.Sprintf("must be %v to %v", TTLMin, def.Definition.TTLMax)}
+	}
+	return nil
+}

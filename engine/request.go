@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// phase is how far a request has come.
+type phase uint8
+
+const (
+	arriving phase = iota // waits for the definition
+	waiting               // in line, with or without a claim under way
+	confirming            // granted with 60 s, its real TTL is under way
+	holding               // granted and told
+	ended                 // over; nothing is told any more
+)
+
+// Request is one Ask under way, and the lease that comes of it. Safe for concurrent use.
+type Request struct {
+	s      *semaphore
+	ask    Ask
+	events Events
+	id     string // of the lease
+
+	// Guarded by s.mu.
+	phase    phase
+	weight   int
+	ttl      time.Duration
+	order    Order
+	since    time.Duration // when it arrived, by the coordinator's clock
+	deadline time.Duration // when its wait is over
+	timer    *time.Timer   // for the deadline; made when it has to wait
+	attempt  *attempt      // the claim under way
+	lease    *lease
+	splits   int    // in a row
+	rereads  int    // of the definition, in a row
+	woken    uint64 // bit i: node i has sent a wake for it since its last claim
+	again    bool   // Q wakes came while it claimed
+	claimed  bool   // it has claimed before
+	start    int    // where to look for slots, as wakes named it; -1: nowhere
+	told     int    // the last ahead that was told, and when
+	toldAt   time.Duration
+}
+
+// Ask puts a request in line and returns at once; events hears what becomes of it. It needs no goroutine while it
+// waits.
+func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
+	if ask.Permits == 0 {
+		ask.Permits = 1
+	}
+	r := &Request{ask: ask, events: events, id: newID(), weight: ask.Permits, start: -1, told: -1}
+	s := e.semaphore(name)
+	defer s.unlock()
+	r.s = s
+	r.since = e.cfg.Now()
+	r.deadline = r.since + ask.Wait
+	if err := e.refuses(name, &ask); err != nil {
+		r.fail(err)
+		return r
+	}
+	if s.def == nil {
+		s.arrivals = append(s.arrivals, r)
+		s.read()
+		return r
+	}
+	s.admit(r)
+	return r
+}
+
+// refuses says why a request can not be served whatever the semaphore is.
+func (e *Engine) refuses(name string, ask *Ask) error {
+	switch {
+	case e.draining.Load():
+		return ErrDraining
+	case ask.Permits < 1 || ask.Permits > WeightMax:
+		return &InvalidError{Field: "permits", Detail: fmt.Sprintf("must be 1 to %d", WeightMax)}
+	case ask.Wait < 0 || ask.Wait > WaitMaxChannel:
+		return &InvalidError{Field: "wait", Detail: fmt.Sprintf("must be 0 to %v", WaitMaxChannel)}
+	case ask.Priority < -PriorityMax || ask.Priority > PriorityMax:
+		return &InvalidError{Field: "priority", Detail: fmt.Sprintf("must be %d to %d", -PriorityMax, PriorityMax)}
+	case len(ask.Holder.Holder) > HolderMax:
+		return &InvalidError{Field: "holder", Detail: fmt.Sprintf("must be at most %d bytes", HolderMax)}
+	case e.voting() < e.quorum || !e.hasSecret():
+		return ErrQuorumUnavailable
+	}
+	if err := ValidName(name); err != nil {
+		return err
+	}
+	if ask.Create != nil {
+		return ask.Create.Validate()
+	}
+	return nil
+}
+
+// admit lets a request in, now that the definition is known. mu is held.
+func (s *semaphore) admit(r *Request) {
+	if err := s.refuses(r); err != nil {
+		r.fail(err)
+		return
+	}
+	now := s.e.cfg.Now()
+	r.order = Order{
+		Arrival: s.e.arrival() - int64(r.ask.Priority)*int64(s.def.Definition.PriorityStep/time.Microsecond),
+		Replica: s.e.replica, Seq: s.e.seq.Add(1),
+	}
+	head := s.line.head()
+	mayClaim := head == nil || r.order.Compare(head.order) < 0
+	switch {
+	case r.ask.Wait == 0 && !mayClaim:
+		r.phase = waiting // a try never overtakes a waiter
+		r.refuse(now)
+		return
+	case !mayClaim && s.line.len() >= s.def.Definition.MaxWaiters:
+		r.fail(ErrTooManyWaiters)
+		return
+	}
+	r.phase = waiting
+	s.line.enter(r)
+	if mayClaim && (s.line.underway == 0 || s.line.underway+r.weight <= s.limit()) {
+		s.claim(r, -1)
+		return
+	}
+	s.waits(r, now)
+}
+
+// refuses says why the semaphore, as it is defined, can not serve the request. mu is held.
+func (s *semaphore) refuses(r *Request) error {
+	if s.def == nil || s.def.Deleted {
+		return ErrUnknownSemaphore
+	}
+	d := &s.def.Definition
+	if c := r.ask.Create; c != nil && s.def.CreatedBy != nil && !s.def.Declared && c.filled() != s.def.CreatedBy.filled() {
+		return &DefinitionConflict{Yours: c.filled(), Existing: s.def.CreatedBy.filled()}
+	}
+	if r.weight > d.Limit {
+		return &WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: d.Limit}
+	}
+	switch ttl := r.ask.TTL; {
+	case ttl == 0:
+		r.ttl = d.TTL
+	case ttl == Never:
+		r.ttl = Never
+	case ttl < TTLMin || ttl > d.TTLMax:
+		return &InvalidError{Field: "ttl", Detail: fmt.Sprintf("must be %v to %v", TTLMin, d.TTLMax)}
+	default:
+		r.ttl = ttl
+	}
+	return nil
+}
+
+// waits lets a request stand in line until it is woken or its wait is over. mu is held.
+func (s *semaphore) waits(r *Request, now time.Duration) {
+	if now >= r.deadline {
+		s.leaves(r)
+		r.refuse(now)
+		return
+	}
+	if r.timer == nil {
+		r.timer = time.AfterFunc(r.deadline-now, func() { s.locked(func() { s.waitOver(r) }) })
+	}
+	r.tellAhead(now)
+}
+
+// waitOver ends a wait whose time is over; a claim under way is left to decide. mu is held.
+func (s *semaphore) waitOver(r *Request) {
+	if r.phase != waiting || r.attempt != nil {
+		return
+	}
+	s.leaves(r)
+	r.refuse(s.e.cfg.Now())
+}
+
+// leaves takes a request out of the line and lets the nodes know where it was the head. mu is held.
+func (s *semaphore) leaves(r *Request) {
+	if !s.line.has(r) {
+		return
+	}
+	s.line.leave(r)
+	s.settled()
+}
+
+// tellAhead tells a waiter how many are before it, if that changed; at most once a second. mu is held.
+func (r *Request) tellAhead(now time.Duration) {
+	if r.told >= 0 && now-r.toldAt < time.Second {
+		return
+	}
+	if ahead := r.s.line.ahead(r) + r.s.before; ahead != r.told {
+		r.told, r.toldAt = ahead, now
+		r.events.Waiting(ahead)
+	}
+}
+
+// end is the last that happens to a request. mu is held.
+func (r *Request) end() {
+	r.phase = ended
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+func (r *Request) fail(err error) {
+	r.end()
+	r.events.Failed(err)
+}
+
+// Bounds of Refusal.RetryAfter.
+const (
+	retryAfterMin = time.Second
+	retryAfterMax = 30 * time.Second
+)
+
+// refuse ends a request that was not granted in time; it is out of the line already. mu is held.
+func (r *Request) refuse(now time.Duration) {
+	s := r.s
+	ref := Refusal{
+		Limit: s.limit(), InUse: s.inUse,
+		Waiting: s.line.len() + s.elsewhere, Ahead: s.line.ahead(r) + s.before,
+	}
+	after := retryAfterMin
+	if next := s.recheckAt - now; s.recheckAt > 0 && next > after {
+		after = next
+	}
+	ref.RetryAfter = min(after+rand.N(after), retryAfterMax)
+	r.end()
+	r.events.Refused(ref)
+}
+
+// Cancel ends the request, wherever it is: a waiter leaves the line, a grant (also one that is just under way or was
+// told meanwhile) is given back. It returns at once; no event is told afterwards. The nodes are told on contexts of
+// the engine's own, until they have heard it.
+func (r *Request) Cancel() {
+	r.s.locked(func() {
+		phase := r.phase
+		r.end()
+		switch phase {
+		case arriving, ended:
+		case waiting:
+			// A claim under way goes on; what it is granted is given back by its verdict.
+			r.s.leaves(r)
+		case confirming:
+			// Its confirmation gives it back.
+		case holding:
+			r.s.release(r.lease, &Release{Owner: r.lease.owner, Why: WhyReleased})
+		}
+	})
+}
+
+// outcome is how Acquire hears of its request.
+type outcome struct {
+	heard chan struct{}
+	Outcome
+	err error
+}
+
+func (o *outcome) Waiting(int)                    {}
+func (o *outcome) Renewed(time.Duration)          {}
+func (o *outcome) Expiring(time.Duration, string) {}
+func (o *outcome) Lost(string)                    {}
+func (o *outcome) Granted(l Lease)                { o.Lease = l; close(o.heard) }
+func (o *outcome) Refused(f Refusal)              { o.Refusal = &f; close(o.heard) }
+func (o *outcome) Failed(err error)               { o.err = err; close(o.heard) }
+
+// Acquire is Ask for a caller that waits. When ctx ends first, nothing is held and the error is the context's.
+// Errors: *InvalidError, *WeightError, *DefinitionConflict, ErrUnknownSemaphore, ErrTooManyWaiters,
+// ErrQuorumUnavailable, ErrDraining.
+func (e *Engine) Acquire(ctx context.Context, name string, ask Ask) (Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	o := &outcome{heard: make(chan struct{})}
+	r := e.Ask(name, ask, o)
+	select {
+	case <-o.heard:
+		return o.Outcome, o.err
+	case <-ctx.Done():
+		r.Cancel()
+		return Outcome{}, ctx.Err()
+	}
+}

@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// note takes in what an answer tells of the semaphore besides its verdict. mu is held.
+func (s *semaphore) note(i int, ans *Answer) {
+	if ans.Err != nil {
+		return
+	}
+	s.places[i] = ans.Place
+	s.elsewhere, s.before = ans.Elsewhere, ans.Before
+	s.fence = max(s.fence, ans.Fence)
+}
+
+// refused puts a request whose claim was refused back in line, or ends it. mu is held.
+func (s *semaphore) refused(a *attempt) {
+	r, now := a.r, s.e.cfg.Now()
+	s.noteFree(a)
+	if r.phase != waiting {
+		return
+	}
+	r.splits = 0
+	s.line.returns(r)
+	if countSays(a.says, SaysUndefined) >= s.e.quorum {
+		s.undefined(r)
+		return
+	}
+	s.setRecheck(now, a)
+	s.waits(r, now)
+}
+
+// settled is called when something was decided or somebody left: it makes the places on the nodes true, claims for
+// whoever can be served, and sees that the head is never forgotten. mu is held.
+func (s *semaphore) settled() {
+	s.reconcile()
+	s.advance()
+	if now := s.e.cfg.Now(); s.line.head() != nil && s.recheckAt <= now {
+		s.recheckIn(now, recheckAfter)
+	}
+}
+
+func countSays(all []Says, want Says) int {
+	n := 0
+	for _, s := range all {
+		if s == want {
+			n++
+		}
+	}
+	return n
+}
+
+// noteFree learns from a verdict how many slots are free: so many that Q nodes have as many. Behind others none is free
+// for us.
+func (s *semaphore) noteFree(a *attempt) {
+	var frees []int
+	behind := false
+	for i, b := range a.ballots {
+		if b.Kind >= quorum.No {
+			frees = append(frees, a.frees[i])
+			behind = behind || a.says[i] == SaysBehind
+		}
+	}
+	if len(frees) < s.e.quorum {
+		return
+	}
+	slices.Sort(frees)
+	free := frees[len(frees)-s.e.quorum]
+	if s.def != nil {
+		s.inUse = max(0, s.limit()-free)
+	}
+	s.free = 0
+	if !behind && s.before == 0 {
+		s.free = max(0, free-s.line.underway)
+	}
+}
+
+// setRecheck sets when the head claims again if nobody wakes it: at the next end that Q nodes were asked about, or half a
+// second from now. mu is held.
+func (s *semaphore) setRecheck(now time.Duration, a *attempt) {
+	wait := recheckAfter
+	var ends []time.Duration
+	for i, b := range a.ballots {
+		if b.Kind == quorum.No && a.nextEnd[i] > 0 {
+			ends = append(ends, a.nextEnd[i])
+		}
+	}
+	slices.Sort(ends)
+	if len(ends) > 0 {
+		wait = min(wait, ends[min(len(ends), s.e.quorum)-1]+expirySlack)
+	}
+	if a.more {
+		wait = 0
+	}
+	s.recheckIn(now, wait)
+}
+
+func (s *semaphore) recheckIn(now, wait time.Duration) {
+	s.recheckAt = now + wait
+	if s.recheck == nil {
+		s.recheck = time.AfterFunc(wait, func() { s.locked(s.recheckNow) })
+		return
+	}
+	s.recheck.Reset(wait)
+}
+
+// recheckNow claims for the head, which nobody has woken. mu is held.
+func (s *semaphore) recheckNow() {
+	if s.gone || s.def == nil {
+		return
+	}
+	s.recheckAt = 0
+	if r := s.line.head(); r != nil {
+		s.claim(r, -1)
+	}
+	s.settled()
+}
+
+// advance claims for the head, and those after it, as far as there is reason to think that they will be granted: Q wakes,
+// or so many free slots. It returns how many it claimed for. mu is held.
+func (s *semaphore) advance() int { return s.advanceFrom(-1) }
+
+// advanceFrom is advance with a slot that was just freed.
+func (s *semaphore) advanceFrom(slot int) int {
+	claims := 0
+	for s.def != nil && !s.def.Deleted {
+		r := s.line.head()
+		if r == nil || !r.again && bits.OnesCount64(r.woken) < s.e.quorum && (r.weight > s.free || s.before > 0) {
+			break
+		}
+		s.claim(r, slot)
+		slot = -1
+		claims++
+	}
+	return claims
+}
+
+// claimLater tries anew, with a new attempt and the same order, in a moment. The request stays among those that claim. mu is held.
+func (s *semaphore) claimLater(r *Request) {
+	time.AfterFunc(jitter(), func() { s.locked(func() { s.claimAnew(r) }) })
+}
+
+func (s *semaphore) claimAnew(r *Request) {
+	if r.phase == waiting && r.attempt == nil && s.line.has(r) {
+		s.line.returns(r)
+		s.claim(r, -1)
+	}
+}
+
+// unreachable ends a request of which fewer than Q nodes have heard. mu is held.
+func (s *semaphore) unreachable(r *Request) {
+	if r.phase == waiting {
+		s.line.leave(r)
+		r.fail(ErrQuorumUnavailable)
+	}
+}
+
+// redefined reads the definition anew and then claims again: the nodes do not answer under one. mu is held.
+func (s *semaphore) redefined(r *Request) {
+	if r.phase != waiting {
+		return
+	}
+	if r.rereads++; r.rereads > rereadsMax {
+		s.unreachable(r)
+		return
+	}
+	s.def = nil
+	s.arrivals = append(s.arrivals, r)
+	s.read()
+}
+
+// undefined is the end of a request that Q nodes know no semaphore for, unless it may create it. mu is held.
+func (s *semaphore) undefined(r *Request) {
+	if r.rereads++; r.rereads > rereadsMax {
+		s.leaves(r)
+		r.fail(ErrUnknownSemaphore)
+		return
+	}
+	s.line.claims(r)
+	s.def = nil
+	s.arrivals = append(s.arrivals, r)
+	s.read()
+}
+
+// reconcile brings this replica's place on every node in accord with its line. mu is held.
+func (s *semaphore) reconcile() {
+	for i := range s.e.peers {
+		s.reconcileAt(i)
+	}
+}
+
+// reconcileAt sends a line to a node on which this replica's place is not what it should be: its oldest waiter, one
+// that claims counting where it was refused. While answers are under way that will tell the place anew, only
+// a place of a waiter that is gone is replaced. mu is held.
+func (s *semaphore) reconcileAt(i int) {
+	p := s.e.peers[i]
+	if !p.voting.Load() || s.lining[i] {
+		return
+	}
+	want := s.line.head()
+	pending := false
+	for r := range s.line.claiming {
+		switch a := r.attempt; {
+		case a == nil:
+		case a.ballots[i].Kind == quorum.Waiting:
+			pending = true
+		case a.ballots[i].Kind == quorum.No && a.op.Wait && (want == nil || r.order.Compare(want.order) < 0):
+			want = r
+		}
+	}
+	var order Order
+	if want != nil {
+		order = want.order
+	}
+	was := s.places[i]
+	if was == order || pending && (was.IsZero() || s.line.find(was) != nil) {
+		return
+	}
+	s.lining[i] = true
+	fill := func() Placement {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := s.e.cfg.Now()
+		if want != nil && s.line.has(want) {
+			return Placement{Mode: PlaceIfWas, Was: was, Place: s.line.place(want, now)}
+		}
+		return Placement{Mode: PlaceIfWas, Was: was, Place: s.line.place(s.line.head(), now)}
+	}
+	op := &Line{Semaphore: s.name, Replica: s.e.replica}
+	s.queue(p, p.call(op, p.nodeTime(s.e.cfg.Now()), fill, func(ans *Answer) {
+		s.locked(func() {
+			s.lining[i] = false
+			s.note(i, ans)
+			if ans.Err == nil {
+				s.reconcileAt(i)
+			}
+		})
+	}))
+}
+
+// woken takes in a node's message that there is room for a place of ours.
+func (e *Engine) woken(p *peer, w Wake) {
+	s := e.known(w.Semaphore)
+	if s == nil {
+		e.disown(p, w)
+		return
+	}
+	defer s.unlock()
+	r := s.line.find(w.Order)
+	if r == nil {
+		s.places[p.pos] = w.Order
+		s.reconcileAt(p.pos)
+		return
+	}
+	r.woken |= 1 << p.pos
+	if w.Slot >= 0 {
+		r.start = w.Slot
+	}
+	if bits.OnesCount64(r.woken) < e.quorum {
+		return
+	}
+	if r.attempt != nil {
+		r.again = true
+		return
+	}
+	if s.before == 0 {
+		s.free = max(s.free, w.Free-s.line.underway)
+	}
+	s.advance()
+}
+
+// disown clears a place of a semaphore that this replica has no waiter for.
+func (e *Engine) disown(p *peer, w Wake) {
+	if !p.voting.Load() {
+		return
+	}
+	fill := func() Placement { return Placement{Mode: PlaceIfWas, Was: w.Order} }
+	p.node.Send(p.call(&Line{Semaphore: w.Semaphore, Replica: e.replica}, p.nodeTime(e.cfg.Now()), fill, func(*Answer) {}))
+}
+
+// reconnected states the places of this replica anew on a node that was away.
+func (e *Engine) reconnected(p *peer) {
+	for _, s := range e.semaphores() {
+		s.locked(func() {
+			s.lining[p.pos] = false
+			if s.line.len() > 0 || !s.places[p.pos].IsZero() {
+				s.restate(p)
+			}
+		})
+	}
+}
+
+// restate states the place on one node whatever it is there. mu is held.
+func (s *semaphore) restate(p *peer) {
+	if !p.voting.Load() {
+		return
+	}
+	fill := func() Placement {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.line.claiming) > 0 {
+			return Placement{Mode: PlaceIfLast, Place: s.line.place(s.line.head(), s.e.cfg.Now())}
+		}
+		return Placement{Mode: PlaceAlways, Place: s.line.place(s.line.head(), s.e.cfg.Now())}
+	}
+	s.queue(p, p.call(&Line{Semaphore: s.name, Replica: s.e.replica}, p.nodeTime(s.e.cfg.Now()), fill, func(ans *Answer) {
+		s.locked(func() { s.note(p.pos, ans) })
+	}))
+}
