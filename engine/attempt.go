@@ -9,12 +9,12 @@ import (
 
 // How an attempt goes about ballots that differ (quorum.md section 4, Grant).
 const (
-	mendRounds   = 3                     // then what was granted is given back and a new attempt made
-	splitsMax    = 4                     // so many splits in a row count as refused
-	rereadsMax   = 8                     // so many changes of the definition in a row count as unreachable
-	mendLateMax  = 9                     // tries to put a granted lease on a node whose ballot differed
-	graceMin     = 3 * time.Millisecond  // what the rest has once Q have answered without a verdict
-	graceFactor  = 3                     // or so many times what the Q-th answer took
+	mendRounds   = 3                    // then what was granted is given back and a new attempt made
+	splitsMax    = 4                    // so many splits in a row count as refused
+	rereadsMax   = 8                    // so many changes of the definition in a row count as unreachable
+	mendLateMax  = 9                    // tries to put a granted lease on a node whose ballot differed
+	graceMin     = 3 * time.Millisecond // what the rest has once Q have answered without a verdict
+	graceFactor  = 3                    // or so many times what the Q-th answer took
 	retryMin     = 500 * time.Microsecond
 	retryMax     = 4 * time.Millisecond
 	recheckAfter = 500 * time.Millisecond // a head claims again so long after its last claim, woken or not
@@ -81,6 +81,7 @@ func (s *semaphore) claim(r *Request, start int) {
 		asked++
 		a.asked[i] = true
 		a.ats[i] = p.nodeTime(now)
+		s.unanswered[i]++
 		s.queue(p, p.askAgain(a.op, a.ats[i], a.fill, a.undecided, func(ans *Answer) { a.heard(i, 0, ans) }))
 	}
 	if asked < s.e.quorum {
@@ -140,6 +141,9 @@ func (a *attempt) close() {
 func (a *attempt) heard(i, round int, ans *Answer) {
 	a.s.locked(func() {
 		a.s.note(i, ans)
+		if round == 0 {
+			a.s.unanswered[i]--
+		}
 		if round < a.round && !a.decided {
 			return // a mend is under way in the same lane, and its answer will say more
 		}

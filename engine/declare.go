@@ -45,7 +45,7 @@ func (s *semaphore) createOnUse(ctx context.Context, st *stored, ballot Ballot) 
 		if old != nil && !old.Deleted {
 			return nil, errUnchanged // somebody else was first
 		}
-		return &stored{Definition: *create, CreatedBy: create, ChangedBy: "create"}, nil
+		return &stored{Definition: create.filled(), CreatedBy: create, ChangedBy: "create"}, nil
 	})
 }
 
@@ -186,7 +186,7 @@ func (e *Engine) Put(ctx context.Context, name string, def Definition, cond Cond
 	st, ballot, err := e.write(ctx, name, func(old *stored) (*stored, error) {
 		old = live(old)
 		created = old == nil
-		next := &stored{Definition: def, Declared: true, ChangedBy: by}
+		next := &stored{Definition: def.filled(), Declared: true, ChangedBy: by}
 		if old == nil {
 			if cond.IfRev > 0 {
 				return nil, ErrRevMismatch
@@ -195,7 +195,7 @@ func (e *Engine) Put(ctx context.Context, name string, def Definition, cond Cond
 		}
 		next.CreatedBy = old.CreatedBy
 		switch {
-		case old.Declared && old.Definition.filled() == def.filled():
+		case old.Declared && old.Definition == def.filled():
 			return nil, errUnchanged // whoever asks again, with the old revision too, has what it asked for
 		case cond.IfAbsent || cond.IfRev > 0 && cond.IfRev != old.Rev:
 			return nil, ErrRevMismatch

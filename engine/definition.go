@@ -14,7 +14,7 @@ type stored struct {
 	Declared   bool        `json:"declared,omitempty"`
 	ChangedAt  time.Time   `json:"changed_at"`
 	ChangedBy  string      `json:"changed_by,omitempty"`
-	Definition Definition  `json:"definition"`
+	Definition Definition  `json:"definition"`           // with its defaults filled in
 	CreatedBy  *Definition `json:"created_by,omitempty"` // what the request brought that created it on use
 	Deleted    bool        `json:"-"`
 	Write      string      `json:"write"` // nonce of the write, by which its writer knows it again

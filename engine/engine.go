@@ -20,10 +20,10 @@ const nodesMax = 63
 
 // Config is what an Engine needs. Zero fields take the default their comment names.
 type Config struct {
-	Nodes         []Node               // required, an odd number; the engine starts and closes them
-	NodeTimeout   time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
-	Now           func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
-	Log           *slog.Logger         // discarded
+	Nodes       []Node               // required, an odd number; the engine starts and closes them
+	NodeTimeout time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
+	Now         func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
+	Log         *slog.Logger         // discarded
 }
 
 // Engine leases permits of semaphores that live on the nodes. Safe for concurrent use.

@@ -68,7 +68,9 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 		rl.closed = true
 		close(rl.done)
 	}
-	s.reconcileAt(i)
+	if s.unanswered[i] == 0 {
+		s.reconcileAt(i)
+	}
 }
 
 // tell sends a release or give-back to a node until it has been heard there or until has passed. done hears the node's

@@ -11,11 +11,11 @@ import (
 type phase uint8
 
 const (
-	arriving phase = iota // waits for the definition
-	waiting               // in line, with or without a claim under way
-	confirming            // granted with 60 s, its real TTL is under way
-	holding               // granted and told
-	ended                 // over; nothing is told any more
+	arriving   phase = iota // waits for the definition
+	waiting                 // in line, with or without a claim under way
+	confirming              // granted with 60 s, its real TTL is under way
+	holding                 // granted and told
+	ended                   // over; nothing is told any more
 )
 
 // Request is one Ask under way, and the lease that comes of it. Safe for concurrent use.

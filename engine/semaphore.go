@@ -18,22 +18,23 @@ type semaphore struct {
 	outbox [][]*Call  // by node: queued, not yet sent
 	gone   bool       // forgotten by the engine: look it up again
 
-	def       *stored // nil: not read yet
-	ballot    Ballot  // of def
-	reading   bool
-	arrivals  []*Request // wait for the definition
-	line      line
-	leases    map[string]*lease // by id: what this replica granted or attached
-	places    []Order           // by node: this replica's own place there, as last told
-	lining    []bool            // by node: a line is under way
-	free      int               // free slots, as last told, less what was claimed since
-	inUse     int               // as last told
-	fence     int64             // the largest seen
-	elsewhere int               // waiters of other replicas, as last told
-	before    int               // those of them before this replica's head, as last told
-	recheck   *time.Timer       // next claim of the head without a wake; see setRecheck
-	recheckAt time.Duration
-	touched   time.Duration // last use, for forgetting it
+	def        *stored // nil: not read yet
+	ballot     Ballot  // of def
+	reading    bool
+	arrivals   []*Request // wait for the definition
+	line       line
+	leases     map[string]*lease // by id: what this replica granted or attached
+	places     []Order           // by node: this replica's own place there, as last told
+	lining     []bool            // by node: a line is under way
+	unanswered []int             // by node: claims under way there
+	free       int               // free slots, as last told, less what was claimed since
+	inUse      int               // as last told
+	fence      int64             // the largest seen
+	elsewhere  int               // waiters of other replicas, as last told
+	before     int               // those of them before this replica's head, as last told
+	recheck    *time.Timer       // next claim of the head without a wake; see setRecheck
+	recheckAt  time.Duration
+	touched    time.Duration // last use, for forgetting it
 
 	granted   int64
 	lastGrant time.Time
@@ -70,6 +71,7 @@ func (e *Engine) semaphore(name string) *semaphore {
 			s = &semaphore{
 				e: e, name: name, outbox: make([][]*Call, len(e.peers)), line: newLine(),
 				leases: map[string]*lease{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
+				unanswered: make([]int, len(e.peers)),
 			}
 			e.sems[name] = s
 		}

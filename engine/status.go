@@ -177,7 +177,7 @@ func (e *Engine) Semaphore(ctx context.Context, name string) (Semaphore, error) 
 	}
 	return Semaphore{
 		Name: name, Rev: g.st.Rev, Declared: g.st.Declared, ChangedAt: g.st.ChangedAt, ChangedBy: g.st.ChangedBy,
-		Definition: g.st.Definition.filled(), Status: e.status(name, g),
+		Definition: g.st.Definition, Status: e.status(name, g),
 	}, nil
 }
 

@@ -187,29 +187,27 @@ func (s *semaphore) undefined(r *Request) {
 	s.read()
 }
 
-// reconcile brings this replica's place on every node in accord with its line. mu is held.
+// reconcile brings this replica's place on every node in accord with its line, but for nodes that will tell the place
+// anew with the answer to a claim. mu is held.
 func (s *semaphore) reconcile() {
 	for i := range s.e.peers {
-		s.reconcileAt(i)
+		if s.unanswered[i] == 0 {
+			s.reconcileAt(i)
+		}
 	}
 }
 
 // reconcileAt sends a line to a node on which this replica's place is not what it should be: its oldest waiter, one
-// that claims counting where it was refused. While answers are under way that will tell the place anew, only
-// a place of a waiter that is gone is replaced. mu is held.
+// that claims counting where it was refused. While claims are under way there, only a place of a waiter that is gone is
+// replaced. mu is held.
 func (s *semaphore) reconcileAt(i int) {
 	p := s.e.peers[i]
 	if !p.voting.Load() || s.lining[i] {
 		return
 	}
 	want := s.line.head()
-	pending := false
 	for r := range s.line.claiming {
-		switch a := r.attempt; {
-		case a == nil:
-		case a.ballots[i].Kind == quorum.Waiting:
-			pending = true
-		case a.ballots[i].Kind == quorum.No && a.op.Wait && (want == nil || r.order.Compare(want.order) < 0):
+		if a := r.attempt; a != nil && a.ballots[i].Kind == quorum.No && a.op.Wait && (want == nil || r.order.Compare(want.order) < 0) {
 			want = r
 		}
 	}
@@ -218,7 +216,7 @@ func (s *semaphore) reconcileAt(i int) {
 		order = want.order
 	}
 	was := s.places[i]
-	if was == order || pending && (was.IsZero() || s.line.find(was) != nil) {
+	if was == order || s.unanswered[i] > 0 && (was.IsZero() || s.line.find(was) != nil) {
 		return
 	}
 	s.lining[i] = true
