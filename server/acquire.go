@@ -1,0 +1,90 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// errClientLeft answers nobody: the connection is aborted, since net/http would send an empty 200 to
+// a client that has only closed its sending half.
+var errClientLeft = errors.New("the client left")
+
+// statusClientLeft is what metrics count such a request under; nginx made the number a habit.
+const statusClientLeft = 499
+
+// acquire answers 200 exactly if the lease is held. A client that leaves while it waits is taken out
+// of the line; a grant that can not be written to it is given back. (What was written and never read
+// ends with its TTL: over plain HTTP nobody can see that. Over the channel it ends at once.)
+func (s *Server) acquire(c echo.Context) error {
+	p, name, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	r := c.Request()
+	ask, err := p.ask(s.caller(r, "http"), engine.WaitMax)
+	if err != nil {
+		return err
+	}
+	if r.Header.Get("Idempotency-Key") != "" {
+		return badRequest("Idempotency-Key", "Idempotency-Key is not served by this version")
+	}
+	a, start := newArrival(), time.Now()
+	request := s.engine.Ask(name, ask, a)
+	select {
+	case <-a.done:
+	case <-r.Context().Done():
+		request.Cancel()
+		a.err = errClientLeft
+	}
+	s.metrics.acquired(name, a.err, time.Since(start))
+	if a.err != nil {
+		return a.err
+	}
+	if err := answerLease(c, &a.lease); err != nil {
+		request.Cancel()
+		s.metrics.released("given_back")
+		return errClientLeft
+	}
+	return nil
+}
+
+// arrival is a request that somebody waits for: what the engine tells of it up to its verdict.
+type arrival struct {
+	done  chan struct{} // closed with the verdict
+	lease engine.Lease
+	err   error // not nil: nothing is held
+}
+
+func newArrival() *arrival { return &arrival{done: make(chan struct{})} }
+
+func (a *arrival) Granted(l engine.Lease) {
+	a.lease = l
+	close(a.done)
+}
+
+func (a *arrival) Refused(r engine.Refusal) { a.Failed(noPermit(r)) }
+
+func (a *arrival) Failed(err error) {
+	a.err = err
+	close(a.done)
+}
+
+// Over plain HTTP nobody hears how the line moves, nor what becomes of the lease after the answer.
+
+func (a *arrival) Waiting(int)                    {}
+func (a *arrival) Renewed(time.Duration)          {}
+func (a *arrival) Expiring(time.Duration, string) {}
+func (a *arrival) Lost(string)                    {}
+
+// caller says who asks. Without tokens everybody is anonymous.
+func (s *Server) caller(r *http.Request, via string) engine.HolderInfo {
+	return engine.HolderInfo{Principal: anonymous, Address: clientAddress(r), Via: via}
+}
+
+// anonymous is the principal of whoever brings no token.
+const anonymous = "anonymous"

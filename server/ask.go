@@ -1,0 +1,66 @@
+package server
+
+import (
+	"time"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// ask takes the words that ask for permits, the same over REST and the channel, and refuses what is
+// left over. The engine checks what only the definition can tell.
+func (p *params) ask(from engine.HolderInfo, waitMax time.Duration) (engine.Ask, error) {
+	ask := engine.Ask{
+		Permits:  p.integer("permits", 1, 1, engine.WeightMax),
+		Wait:     p.duration("wait", engine.WaitDefault, 0, waitMax),
+		TTL:      p.ttl(),
+		Priority: p.integer("priority", 0, -engine.PriorityMax, engine.PriorityMax),
+		Holder:   from,
+		Create:   p.create(),
+	}
+	ask.Holder.Holder = p.holder(from)
+	return ask, p.end()
+}
+
+// ttl takes how long a lease lives unless it is renewed: 0 if it was not given, Never for a bare 0.
+func (p *params) ttl() time.Duration {
+	if !p.given("ttl") {
+		return 0
+	}
+	ttl := p.duration("ttl", 0, 0, engine.TTLMaxMax)
+	switch {
+	case ttl == 0:
+		return engine.Never
+	case ttl < engine.TTLMin:
+		p.fail("ttl", "must be from %s to %s, or 0", formatDuration(engine.TTLMin), formatDuration(engine.TTLMaxMax))
+	}
+	return ttl
+}
+
+// holder takes who people see as the holder; principal@address if nobody is named.
+func (p *params) holder(from engine.HolderInfo) string {
+	holder := p.text("holder", engine.HolderMax)
+	if holder == "" {
+		return from.Principal + "@" + from.Address
+	}
+	if !plainText(holder) {
+		p.fail("holder", "must not have control characters")
+	}
+	return holder
+}
+
+// create takes the definition by which a semaphore is made on first use: an object, or the limit alone.
+func (p *params) create() *engine.Definition {
+	if !p.given("create") {
+		return nil
+	}
+	o, ok := p.object("create")
+	if !ok {
+		return &engine.Definition{Limit: p.integer("create", 0, 1, engine.LimitMax)}
+	}
+	def, invalid := o.creation()
+	err := firstError(o.end(), o.inside(invalid), o.inside(def.Validate()))
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	return &def
+}

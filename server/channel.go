@@ -1,0 +1,194 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// The lease channel, and its limits.
+const (
+	channelPath     = "/v1/ws"
+	channelProtocol = "permitd.v1"
+
+	frameMax           = 32 << 10 // bytes of a frame from a client
+	channelRequestsMax = 10_000   // leases, waiters and answers under way of a channel
+	framesPerSecond    = 20_000   // from a client
+	refMax             = 64       // characters
+
+	pingEvery   = 10 * time.Second
+	silenceMax  = 25 * time.Second // without a pong or a frame from the client
+	aliveAfter  = 15 * time.Second // without a frame to the client
+	lingerTime  = time.Second      // for a client to read why it was closed
+	openTimeMax = 10 * time.Second // for the answer to the upgrade
+
+	// Small buffers: most channels are idle holders, and frames are short.
+	readBufferSize  = 1 << 10
+	writeBufferSize = 1 << 10
+)
+
+var upgrader = websocket.Upgrader{
+	HandshakeTimeout: openTimeMax,
+	ReadBufferSize:   readBufferSize,
+	WriteBufferSize:  writeBufferSize,
+	WriteBufferPool:  &sync.Pool{},
+	Subprotocols:     []string{channelProtocol},
+	CheckOrigin:      func(*http.Request) bool { return true }, // openChannel has checked
+	Error:            func(http.ResponseWriter, *http.Request, int, error) {},
+}
+
+// channel is one connection: what it asked for, what it holds, and what it is still to be told.
+//
+// One goroutine reads and calls the engine; another writes while something is queued. Both end with the
+// connection, and server.channels waits for them. Events of the engine take mu last and only queue.
+type channel struct {
+	server *Server
+	conn   *websocket.Conn
+	from   engine.HolderInfo
+	timer  *time.Timer // ticks for pings and alive frames
+	pace   pace        // of the reader
+
+	mu       sync.Mutex
+	space    sync.Cond                  // the queue got shorter
+	requests map[string]*channelRequest // by ref: the newest of a ref; waiting or held
+	leases   map[string]*channelRequest // by lease id
+	busy     map[string]bool            // refs of releases and renewals under way
+	ended    recent                     // leases of this channel that are over
+	live     int                        // requests that wait or hold
+	out      outbox
+}
+
+// openChannel upgrades a request and returns: the HTTP server's goroutine and buffers are not kept
+// for the life of the connection, which would double what an idle holder costs.
+func (s *Server) openChannel(c echo.Context) error {
+	r := c.Request()
+	if err := s.mayOpen(r); err != nil {
+		return err
+	}
+	conn, err := upgrader.Upgrade(c.Response(), r, nil)
+	if _, refused := errors.AsType[websocket.HandshakeError](err); refused {
+		return badRequest("", "%s", err.Error())
+	}
+	if err != nil {
+		return errClientLeft
+	}
+	c.Response().Status, c.Response().Committed = http.StatusSwitchingProtocols, true
+	ch := &channel{server: s, conn: conn, from: s.caller(r, "channel")}
+	ch.space.L = &ch.mu
+	overloaded := s.taken.count.Load() > int64(s.cfg.MaxConnections)
+	s.channels.start(ch, overloaded)
+	return nil
+}
+
+// mayOpen refuses what a page or a program must not open. CrossOriginProtection has let it pass: it
+// does not look at GET.
+func (s *Server) mayOpen(r *http.Request) error {
+	if s.draining.Load() {
+		return engine.ErrDraining
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
+		return newProblem(kindOriginRefused, "the request comes from a page of another origin")
+	}
+	if offered := websocket.Subprotocols(r); len(offered) > 0 && !slices.Contains(offered, channelProtocol) {
+		return badRequest("Sec-WebSocket-Protocol", "the only subprotocol here is %s", channelProtocol)
+	}
+	return nil
+}
+
+// read serves frames until the connection ends, and then gives back what it holds.
+func (c *channel) read() {
+	defer c.finish()
+	c.conn.SetPongHandler(func(string) error { return c.stayAlive() })
+	c.conn.SetPingHandler(func(text string) error {
+		_ = c.conn.WriteControl(websocket.PongMessage, []byte(text), time.Now().Add(lingerTime)) // a broken connection ends the reader anyway
+		return c.stayAlive()
+	})
+	c.send(welcomeFrame(c))
+	for {
+		if err := c.stayAlive(); err != nil {
+			return
+		}
+		text, err := c.next()
+		if err != nil {
+			c.readFailed(err)
+			return
+		}
+		c.server.metrics.messages.WithLabelValues("in").Inc()
+		if !c.pace.allows(time.Now()) {
+			c.close(closeTooMany)
+			return
+		}
+		if !c.waitForSpace() || !c.handle(text) {
+			return
+		}
+	}
+}
+
+var errNotText = errors.New("a binary message")
+
+// next reads one message.
+func (c *channel) next() (string, error) {
+	messageType, r, err := c.conn.NextReader()
+	if err != nil {
+		return "", err
+	}
+	if messageType != websocket.TextMessage {
+		return "", errNotText
+	}
+	text, err := io.ReadAll(io.LimitReader(r, frameMax+1))
+	if err == nil && len(text) > frameMax {
+		err = websocket.ErrReadLimit
+	}
+	return string(text), err
+}
+
+// readFailed closes the connection with what the reader's error means to the client, if it is there to hear it.
+func (c *channel) readFailed(err error) {
+	switch {
+	case errors.Is(err, errNotText):
+		c.close(closeNotJSON)
+	case errors.Is(err, websocket.ErrReadLimit):
+		c.close(closeTooBig)
+	case isTimeout(err):
+		c.close(closeSilent)
+	default:
+		c.close(leftBy(err))
+	}
+}
+
+// stayAlive moves the deadline by which the client must be heard again. It fails when the connection is to be closed: a
+// deadline set here must not undo the one by which close wakes the reader.
+func (c *channel) stayAlive() error {
+	if err := c.conn.SetReadDeadline(time.Now().Add(silenceMax)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.goodbye != nil {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// pace counts the frames of the current second.
+type pace struct {
+	second time.Time
+	frames int
+}
+
+func (p *pace) allows(now time.Time) bool {
+	if now.Sub(p.second) >= time.Second {
+		*p = pace{second: now}
+	}
+	p.frames++
+	return p.frames <= framesPerSecond
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"time"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// channelRequest is a request of a channel and the lease that came of it: the engine's Events, which
+// come with locks of the engine held. Its life is waiting, held, over; guarded by channel.mu.
+type channelRequest struct {
+	channel   *channel
+	request   *engine.Request // of the reader alone
+	ref       string
+	semaphore string
+	asked     time.Time
+	granted   time.Time // zero: it waits
+	id        string    // of its lease
+	over      bool
+}
+
+// admit enters a new request, unless the connection has too many.
+func (c *channel) admit(r *channelRequest) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live+len(c.busy) >= channelRequestsMax {
+		return false
+	}
+	if c.requests == nil {
+		c.requests, c.leases = map[string]*channelRequest{}, map[string]*channelRequest{}
+	}
+	c.requests[r.ref] = r
+	c.live++
+	return true
+}
+
+// begin enters a release or a renewal, and finds the semaphore of its lease. It fails when the
+// lease is not of this connection.
+func (c *channel) begin(ref, id string) (semaphore string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.leases[id]; r != nil {
+		semaphore = r.semaphore
+	} else if semaphore = c.ended.semaphore(id); semaphore == "" {
+		return "", newProblem(kindUnknownLease, "this connection has no such lease")
+	}
+	if c.live+len(c.busy) >= 2*channelRequestsMax {
+		return "", newProblem(kindClientLimit, "too many releases and renewals are under way")
+	}
+	if c.busy == nil {
+		c.busy = map[string]bool{}
+	}
+	c.busy[ref] = true
+	return semaphore, nil
+}
+
+// pending reports whether a request with this ref is not answered yet.
+func (c *channel) pending(ref string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.requests[ref]
+	return c.busy[ref] || r != nil && r.granted.IsZero()
+}
+
+// find returns the newest request of a ref that waits or is held.
+func (c *channel) find(ref string) *channelRequest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests[ref]
+}
+
+// forget drops a request that was cancelled and tells what it was.
+func (c *channel) forget(r *channelRequest) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case r.over:
+		return "unknown"
+	case r.granted.IsZero():
+		c.server.metrics.acquired(r.semaphore, errClientLeft, time.Since(r.asked))
+		c.endLocked(r)
+		return "waiting"
+	default:
+		c.server.metrics.ended("cancelled", time.Since(r.granted))
+		c.endLocked(r)
+		return "granted"
+	}
+}
+
+// over drops a lease that has ended.
+func (c *channel) over(id, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.leases[id]; r != nil {
+		c.server.metrics.ended(reason, time.Since(r.granted))
+		c.endLocked(r)
+	}
+}
+
+func (c *channel) endLocked(r *channelRequest) {
+	r.over = true
+	c.live--
+	if c.requests[r.ref] == r {
+		delete(c.requests, r.ref)
+	}
+	if r.id != "" {
+		delete(c.leases, r.id)
+		c.ended.add(r.id, r.semaphore)
+	}
+}
+
+// takeAllLocked empties the connection and returns what waited and what was held.
+func (c *channel) takeAllLocked() []*channelRequest {
+	all := make([]*channelRequest, 0, c.live)
+	for _, r := range c.requests {
+		if r.granted.IsZero() {
+			all = append(all, r)
+		}
+	}
+	for _, r := range c.leases {
+		all = append(all, r)
+	}
+	c.requests, c.leases = nil, nil
+	return all
+}
+
+// Waiting tells the place in line.
+func (r *channelRequest) Waiting(ahead int) {
+	r.channel.send(jsonFrame{waitingFrame{Type: "waiting", Ref: r.ref, Ahead: ahead}})
+}
+
+// Granted tells the lease.
+func (r *channelRequest) Granted(l engine.Lease) {
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.id, r.granted = l.ID, time.Now()
+	c.server.metrics.acquired(r.semaphore, nil, r.granted.Sub(r.asked))
+	if c.leases != nil { // else the connection is ending, and cancels the request in a moment
+		c.leases[r.id] = r
+	}
+	c.sendLocked(&grantedFrame{r.ref, l})
+}
+
+// Refused tells that there was no permit in time.
+func (r *channelRequest) Refused(refusal engine.Refusal) { r.Failed(noPermit(refusal)) }
+
+// Failed tells why there will be no lease.
+func (r *channelRequest) Failed(err error) {
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server.metrics.acquired(r.semaphore, err, 0)
+	c.endLocked(r)
+	c.sendLocked(refused(r.ref, err))
+}
+
+// Renewed tells how long the lease is valid from now on.
+func (r *channelRequest) Renewed(validity time.Duration) {
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.goodbye == nil {
+		c.out.renewals = append(c.out.renewals, renewal{ID: r.id, ValidityMS: validity.Milliseconds()})
+		c.writeLocked()
+	}
+}
+
+// Expiring warns that the lease may end.
+func (r *channelRequest) Expiring(validity time.Duration, reason string) {
+	r.channel.send(jsonFrame{expiringFrame{Type: "expiring", ID: r.id, ValidityMS: validity.Milliseconds(), Reason: reason}})
+}
+
+// Lost tells that the lease is over.
+func (r *channelRequest) Lost(reason string) {
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server.metrics.lostLease(r.semaphore, reason)
+	c.server.metrics.ended("lost", time.Since(r.granted))
+	c.endLocked(r)
+	c.sendLocked(jsonFrame{lostFrame{Type: "lost", ID: r.id, Semaphore: r.semaphore, Reason: reason}})
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// channels are the open lease channels.
+type channels struct {
+	work sync.WaitGroup // readers and writers, releases and renewals
+
+	mu   sync.Mutex
+	open map[*channel]bool
+}
+
+// start begins to serve a connection, or turns it away at once.
+func (cs *channels) start(c *channel, overloaded bool) {
+	cs.mu.Lock()
+	if cs.open == nil {
+		cs.open = map[*channel]bool{}
+	}
+	cs.open[c] = true
+	cs.mu.Unlock()
+	c.server.metrics.channels.Inc()
+	c.mu.Lock()
+	now := time.Now()
+	c.out.lastSent, c.out.lastPing = now, now
+	c.timer = time.AfterFunc(pingEvery, c.tick)
+	switch {
+	case overloaded:
+		c.closeLocked(closeOverloaded)
+	case c.server.draining.Load(): // drain may have passed before the connection was in the list
+		c.closeLocked(closeRestart)
+	}
+	c.mu.Unlock()
+	cs.work.Go(c.read)
+}
+
+func (cs *channels) remove(c *channel) {
+	cs.mu.Lock()
+	delete(cs.open, c)
+	cs.mu.Unlock()
+	c.server.metrics.channels.Dec()
+}
+
+func (cs *channels) list() []*channel {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	list := make([]*channel, 0, len(cs.open))
+	for c := range cs.open {
+		list = append(list, c)
+	}
+	return list
+}
+
+// drain says goodbye to all and waits for them; when ctx ends first, it cuts the connections.
+func (cs *channels) drain(ctx context.Context) {
+	for _, c := range cs.list() {
+		c.mu.Lock()
+		c.sendLocked(jsonFrame{drainingFrame{Type: "draining", ReconnectAfterMS: (reconnectMin + rand.N(reconnectSpread)).Milliseconds()}})
+		c.closeLocked(closeRestart)
+		c.mu.Unlock()
+	}
+	done := make(chan struct{})
+	go func() {
+		cs.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	for _, c := range cs.list() {
+		_ = c.conn.Close() // in anger
+	}
+	<-done
+}
+
+// When clients are asked to come back after a restart: spread out, or they would all come at once.
+const (
+	reconnectMin    = 500 * time.Millisecond
+	reconnectSpread = 2 * time.Second
+)
+
+// tick sends a ping when one is due, and an alive frame after a silence: page code cannot see pings.
+func (c *channel) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.goodbye != nil {
+		return
+	}
+	now := time.Now()
+	if now.Sub(c.out.lastPing) >= pingEvery {
+		c.out.lastPing, c.out.ping = now, true
+		c.writeLocked()
+	}
+	if now.Sub(c.out.lastSent) >= aliveAfter {
+		c.out.lastSent = now
+		c.sendLocked(jsonFrame{plainFrame{Type: "alive"}})
+	}
+	next := min(c.out.lastPing.Add(pingEvery).Sub(now), c.out.lastSent.Add(aliveAfter).Sub(now))
+	c.timer.Reset(next)
+}

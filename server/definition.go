@@ -1,0 +1,76 @@
+package server
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// definitionJSON is a definition as clients read and write it: durations as text, so that what was read can be sent back.
+type definitionJSON struct {
+	Limit        int    `json:"limit"`
+	TTL          string `json:"ttl"`
+	TTLMax       string `json:"ttl_max"`
+	MaxWaiters   int    `json:"max_waiters"`
+	MinHold      string `json:"min_hold"`
+	HoldMax      string `json:"hold_max"`
+	PriorityStep string `json:"priority_step"`
+	Paused       bool   `json:"paused"`
+	Description  string `json:"description"`
+}
+
+func definitionOf(d engine.Definition) definitionJSON {
+	return definitionJSON{
+		Limit: d.Limit, TTL: formatDuration(d.TTL), TTLMax: formatDuration(d.TTLMax), MaxWaiters: d.MaxWaiters,
+		MinHold: formatDuration(d.MinHold), HoldMax: formatDuration(d.HoldMax),
+		PriorityStep: formatDuration(d.PriorityStep), Paused: d.Paused, Description: d.Description,
+	}
+}
+
+// definition takes what an operator declares. The engine checks the ranges; invalid is a field whose
+// zero would mean its default, which nobody who writes 0 means.
+func (p *params) definition() (d engine.Definition, invalid error) {
+	d, invalid = p.creation()
+	d.PriorityStep = p.span("priority_step")
+	d.Paused = p.flag("paused")
+	d.Description = p.text("description", engine.DescriptionMax)
+	return d, firstError(invalid, p.notZero("priority_step", d.PriorityStep == 0))
+}
+
+// creation takes what a definition may say that a request brings along.
+func (p *params) creation() (d engine.Definition, invalid error) {
+	d = engine.Definition{
+		Limit:      p.integer("limit", 0, -integerMax, integerMax),
+		TTL:        p.span("ttl"),
+		TTLMax:     p.span("ttl_max"),
+		MinHold:    p.span("min_hold"),
+		HoldMax:    p.span("hold_max"),
+		MaxWaiters: p.integer("max_waiters", 0, -integerMax, integerMax),
+	}
+	return d, firstError(
+		p.notZero("ttl", d.TTL == 0), p.notZero("ttl_max", d.TTLMax == 0), p.notZero("max_waiters", d.MaxWaiters == 0),
+	)
+}
+
+// span takes a duration whose range the engine checks.
+func (p *params) span(name string) time.Duration {
+	return p.duration(name, 0, math.MinInt64, math.MaxInt64)
+}
+
+func (p *params) notZero(name string, zero bool) error {
+	if zero && p.given(name) {
+		return &engine.InvalidError{Field: name, Detail: "must not be 0; leave it out for its default"}
+	}
+	return nil
+}
+
+// inside turns what is wrong with a definition that a request brings into a mistake in that request.
+func (p *params) inside(invalid error) error {
+	e, ok := errors.AsType[*engine.InvalidError](invalid)
+	if !ok {
+		return invalid
+	}
+	return badRequest(p.prefix+e.Field, "%s%s", p.prefix, e.Error())
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// doors is what every request passes: headers of every answer, the doors that are closed to some, and the clock of
+// the metrics.
+func (s *Server) doors(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := time.Now()
+		r, h := c.Request(), c.Response().Header()
+		h["Cache-Control"] = noStore
+		h["X-Request-Id"] = []string{s.ids.of(r)}
+		err := s.mayEnter(r)
+		if err == nil {
+			err = s.guard(next, c)
+		}
+		if err != nil {
+			s.fail(err, c)
+		}
+		s.metrics.request(c, time.Since(start))
+		if errors.Is(err, errClientLeft) {
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+}
+
+// mayEnter refuses requests by what they are sent to and where they come from.
+func (s *Server) mayEnter(r *http.Request) error {
+	if s.cfg.LocalOnly && !localHost(r.Host) {
+		return newProblem(kindWrongHost, "only names of this machine are served here, such as localhost; see --listen and --insecure")
+	}
+	if s.taken.count.Load() > int64(s.cfg.MaxConnections) && r.URL.Path != channelPath {
+		return newProblem(kindTooManyConnections, "more than %d connections are open", s.cfg.MaxConnections)
+	}
+	if s.origins.Check(r) != nil {
+		return newProblem(kindOriginRefused, "the request comes from a page of another origin")
+	}
+	return nil
+}
+
+// guard turns a panic of a handler into a problem. The log has its stack.
+func (s *Server) guard(next echo.HandlerFunc, c echo.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := newProblem(kindInternal, "the log has more under this request_id")
+			p.cause = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			err = p
+		}
+	}()
+	return next(c)
+}
+
+// localHost reports whether a Host header names this machine. A page whose name was rebound to
+// 127.0.0.1 still sends its own name.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}
+
+// requestIDs names requests: random for the process, counted within.
+type requestIDs struct {
+	prefix string
+	last   *atomic.Uint64
+}
+
+const (
+	requestIDPrefix = 8  // random characters
+	requestIDMax    = 64 // of one that a client or a proxy brings
+)
+
+func newRequestIDs() requestIDs {
+	return requestIDs{strings.ToLower(rand.Text()[:requestIDPrefix]) + "-", new(atomic.Uint64)}
+}
+
+// of returns the id that came with a request, or a new one.
+func (ids requestIDs) of(r *http.Request) string {
+	if given := r.Header["X-Request-Id"]; len(given) == 1 && validRequestID(given[0]) {
+		return given[0]
+	}
+	return ids.prefix + strconv.FormatUint(ids.last.Add(1), 36)
+}
+
+func validRequestID(id string) bool {
+	return id != "" && len(id) <= requestIDMax && strings.IndexFunc(id, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.:/+=", c))
+	}) < 0
+}
+
+// requestID returns the id of the request that an answer belongs to.
+func requestID(h http.Header) string { return h.Get("X-Request-Id") }
+
+// clientAddress returns the address that a request came from, without the port.
+func clientAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// sameOrigin reports whether an Origin header names the host that the request was sent to. The scheme is left out:
+// behind a proxy that ends TLS it differs.
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Limits of /metrics.
+const (
+	metricNamesMax   = 1000 // semaphores with a label of their own; the rest are otherSemaphores
+	otherSemaphores  = "_other"
+	scrapesMax       = 2 // at once
+	scrapeTimeMax    = 5 * time.Second
+	metricsNamespace = "permitd"
+)
+
+// Buckets from half a millisecond to the longest wait over REST.
+var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}
+
+// metrics counts what the faces do. What semaphores and nodes are is read at the scrape, by stateCollector.
+type metrics struct {
+	serveHTTP http.Handler
+
+	acquires *prometheus.CounterVec // semaphore, outcome
+	wait     prometheus.Histogram
+	hold     prometheus.Histogram
+	releases *prometheus.CounterVec   // reason
+	lost     *prometheus.CounterVec   // semaphore, reason
+	requests *prometheus.HistogramVec // method, route, code
+	channels prometheus.Gauge
+	messages *prometheus.CounterVec // direction
+	closes   *prometheus.CounterVec // code
+
+	mu    sync.Mutex
+	names map[string]bool // with a label of their own
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{names: map[string]bool{}}
+	m.acquires = counters("acquires_total", "Requests for permits, by what became of them.", "semaphore", "outcome")
+	m.wait = histogram("acquire_wait_seconds", "From the request to the grant.")
+	m.hold = histogram("hold_seconds", "From the grant to the end of a lease that was held over the lease channel.")
+	m.releases = counters("releases_total", "Leases that were given back through this replica.", "reason")
+	m.lost = counters("leases_lost_total", "Leases that their holder was told to be lost.", "semaphore", "reason")
+	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: metricsNamespace, Name: "http_request_duration_seconds",
+		Help: "HTTP requests, the wait of an acquire included.", Buckets: durationBuckets,
+	}, []string{"method", "route", "code"})
+	m.channels = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: metricsNamespace, Name: "websocket_connections", Help: "Open lease channels.",
+	})
+	m.messages = counters("websocket_messages_total", "Frames of the lease channel.", "direction")
+	m.closes = counters("websocket_closes_total", "Ended lease channels, by the close code.", "code")
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: metricsNamespace, Name: "build_info", Help: "1, with what runs as labels.",
+		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		m.acquires, m.wait, m.hold, m.releases, m.lost, m.requests, m.channels, m.messages, m.closes, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&stateCollector{s},
+	)
+	m.serveHTTP = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		Registry: registry, MaxRequestsInFlight: scrapesMax, ErrorHandling: promhttp.ContinueOnError,
+	})
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: metricsNamespace, Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: metricsNamespace, Name: name, Help: help, Buckets: durationBuckets,
+	})
+}
+
+func (m *metrics) serve(c echo.Context) error {
+	m.serveHTTP.ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+// label returns the label of a semaphore: the first thousand have their own.
+func (m *metrics) label(semaphore string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.names[semaphore] {
+		return semaphore
+	}
+	if len(m.names) >= metricNamesMax {
+		return otherSemaphores
+	}
+	m.names[semaphore] = true
+	return semaphore
+}
+
+// acquired counts a request for permits; err is what it ended with, nil for a grant.
+func (m *metrics) acquired(semaphore string, err error, waited time.Duration) {
+	if err == nil {
+		m.acquires.WithLabelValues(m.label(semaphore), "granted").Inc()
+		m.wait.Observe(waited.Seconds())
+		return
+	}
+	outcome, label := "cancelled", otherSemaphores
+	if !errors.Is(err, errClientLeft) {
+		outcome = problemOf(err).Kind
+	}
+	if outcome != kindUnknownSemaphore.name { // whose names anybody can make up
+		label = m.label(semaphore)
+	}
+	m.acquires.WithLabelValues(label, outcome).Inc()
+}
+
+func (m *metrics) released(reason string) { m.releases.WithLabelValues(reason).Inc() }
+
+// ended counts the end of a lease that was held over the channel.
+func (m *metrics) ended(reason string, held time.Duration) {
+	m.released(reason)
+	m.hold.Observe(held.Seconds())
+}
+
+func (m *metrics) lostLease(semaphore, reason string) {
+	m.lost.WithLabelValues(m.label(semaphore), reason).Inc()
+}
+
+func (m *metrics) request(c echo.Context, took time.Duration) {
+	route := c.Path()
+	if route == "" {
+		route = "none"
+	}
+	m.requests.WithLabelValues(method(c.Request().Method), route, strconv.Itoa(c.Response().Status)).Observe(took.Seconds())
+}
+
+// method bounds the values of a label that clients choose.
+func method(name string) string {
+	switch name {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return name
+	}
+	return "other"
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/permitd/permitd/engine"
+)
+
+const semaphoresPath = "/v1/semaphores/"
+
+// semaphoreName returns the name in the path of a request, or that of ?name= where the path has "-": for
+// "." and "..", which clients resolve, and for proxies that rewrite %2F.
+func semaphoreName(r *http.Request, p *params) (string, error) {
+	name, ok := pathName(r.URL)
+	if !ok {
+		return "", badRequest("name", "the name in the path is not escaped well")
+	}
+	if name == "-" {
+		if !p.given("name") {
+			return "", badRequest("name", "where the path has -, ?name= is needed")
+		}
+		name = p.text("name", engine.NameMax)
+	}
+	if p.err != nil {
+		return "", p.err
+	}
+	return name, checkName("name", name)
+}
+
+// pathName returns the segment behind /v1/semaphores/, decoded exactly once. Echo's c.Param decodes
+// some paths and leaves others as they are, which would make two semaphores of one.
+func pathName(u *url.URL) (string, bool) {
+	rest, found := strings.CutPrefix(u.EscapedPath(), semaphoresPath)
+	segment, _, _ := strings.Cut(rest, "/")
+	name, err := url.PathUnescape(segment)
+	return name, found && err == nil
+}
+
+// checkName refuses what can not be a name of a semaphore; field is where it stood.
+func checkName(field, name string) error {
+	if e, ok := errors.AsType[*engine.InvalidError](engine.ValidName(name)); ok {
+		return badRequest(field, "%s %s", field, e.Detail)
+	}
+	return nil
+}
+
+// plainText reports whether a text can be shown in a line: in lists, logs and terminals.
+func plainText(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// nodeUp is the state of a node that votes.
+const nodeUp = "up"
+
+// nodesJSON is what the nodes are, as this replica sees them.
+type nodesJSON struct {
+	Quorum int        `json:"quorum"`
+	Items  []nodeJSON `json:"items"`
+}
+
+type nodeJSON struct {
+	Node          string `json:"node"`
+	Index         *int   `json:"index,omitempty"` // not while it is unknown
+	State         string `json:"state"`
+	Reason        string `json:"reason,omitempty"`
+	Since         string `json:"since"`
+	Era           int64  `json:"era,omitempty"`
+	ClockOffsetMS int64  `json:"clock_offset_ms"`
+	LatencyMS     number `json:"latency_ms"`
+}
+
+// number is written with three decimals: a node may be a few microseconds away.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(n), 'f', 3, 64), nil
+}
+
+func nodeOf(n engine.NodeStatus) nodeJSON {
+	j := nodeJSON{
+		Node: n.Name, State: n.State, Reason: n.Reason, Since: formatTime(n.Since), Era: n.Era,
+		ClockOffsetMS: n.ClockOffset.Milliseconds(), LatencyMS: number(n.Latency.Seconds() * 1000),
+	}
+	if n.Index >= 0 {
+		j.Index = &n.Index
+	}
+	return j
+}
+
+func (s *Server) nodes(c echo.Context) error {
+	p, err := readParams(c.Response().Writer, c.Request())
+	if err != nil {
+		return err
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	quorum, nodes := s.engine.Nodes()
+	if wantsText(c.Request()) {
+		rows := make([][]string, len(nodes))
+		for i, n := range nodes {
+			rows[i] = []string{n.Name, n.State, oneLine(n.Reason)}
+		}
+		return answerText(c, http.StatusOK, columns(rows))
+	}
+	list := nodesJSON{Quorum: quorum, Items: make([]nodeJSON, len(nodes))}
+	for i, n := range nodes {
+		list.Items[i] = nodeOf(n)
+	}
+	return answerJSON(c, http.StatusOK, list)
+}
+
+// oneLine makes a field of a column out of an error of somebody else.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// missing names the nodes that do not vote, and says why.
+func missing(nodes []engine.NodeStatus) string {
+	var parts []string
+	for _, n := range nodes {
+		if n.State == nodeUp {
+			continue
+		}
+		part := n.Name + " is " + n.State
+		if n.Reason != "" {
+			part += " (" + oneLine(n.Reason) + ")"
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return "none is missing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// votes counts the nodes that vote.
+func votes(nodes []engine.NodeStatus) (n int) {
+	for _, node := range nodes {
+		if node.State == nodeUp {
+			n++
+		}
+	}
+	return n
+}
+
+// WithoutQuorum says which nodes are missing, in one line; "" when a quorum votes.
+func WithoutQuorum(quorum int, nodes []engine.NodeStatus) string {
+	up := votes(nodes)
+	if up >= quorum {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d nodes vote and %d are needed: %s", up, len(nodes), quorum, missing(nodes))
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// Pages of lists.
+const (
+	pageUsual = 100
+	pageMax   = 1000
+)
+
+// semaphoreJSON is a semaphore as clients see it.
+type semaphoreJSON struct {
+	Name       string         `json:"name"`
+	Rev        int64          `json:"rev"`
+	Declared   bool           `json:"declared"`
+	ChangedAt  string         `json:"changed_at"`
+	ChangedBy  string         `json:"changed_by,omitempty"`
+	Definition definitionJSON `json:"definition"`
+	Status     statusJSON     `json:"status"`
+}
+
+// statusJSON is what a semaphore does: limit = in_use + cooling + available - over_committed.
+type statusJSON struct {
+	InUse         int   `json:"in_use"`
+	Cooling       int   `json:"cooling"`
+	Available     int   `json:"available"`
+	OverCommitted int   `json:"over_committed"`
+	Waiting       int   `json:"waiting"`
+	OldestWaitMS  int64 `json:"oldest_wait_ms"`
+	NextExpiryMS  int64 `json:"next_expiry_ms,omitempty"`
+	GrantedTotal  int64 `json:"granted_total"`
+	Stalled       bool  `json:"stalled"`
+}
+
+type listJSON[T any] struct {
+	Items []T     `json:"items"`
+	Next  *string `json:"next"`
+}
+
+func semaphoreOf(s engine.Semaphore) semaphoreJSON {
+	return semaphoreJSON{
+		Name: s.Name, Rev: s.Rev, Declared: s.Declared,
+		ChangedAt: formatTime(s.ChangedAt), ChangedBy: s.ChangedBy,
+		Definition: definitionOf(s.Definition),
+		Status: statusJSON{
+			InUse: s.Status.InUse, Cooling: s.Status.Cooling,
+			Available: s.Status.Available, OverCommitted: s.Status.OverCommitted,
+			Waiting: s.Status.Waiting, OldestWaitMS: s.Status.OldestWait.Milliseconds(),
+			NextExpiryMS: s.Status.NextExpiry.Milliseconds(),
+			GrantedTotal: s.Status.GrantedTotal, Stalled: s.Status.Stalled,
+		},
+	}
+}
+
+// semaphoreRow is a semaphore in text/plain: name, limit, in use, cooling, available, waiting, revision.
+func semaphoreRow(s engine.Semaphore) []string {
+	return []string{
+		s.Name, strconv.Itoa(s.Definition.Limit), strconv.Itoa(s.Status.InUse), strconv.Itoa(s.Status.Cooling),
+		strconv.Itoa(s.Status.Available), strconv.Itoa(s.Status.Waiting), strconv.FormatInt(s.Rev, 10),
+	}
+}
+
+// formatTime writes a time as every answer does: UTC, RFC 3339 with milliseconds.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+func (s *Server) putSemaphore(c echo.Context) error {
+	p, name, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	def, invalid := p.definition()
+	cond, err := condition(c.Request())
+	if err := firstError(p.end(), err, invalidDefinition(invalid)); err != nil {
+		return err
+	}
+	sem, created, err := s.engine.Put(c.Request().Context(), name, def, cond, anonymous)
+	if err != nil {
+		return invalidDefinition(err)
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	return answerSemaphore(c, status, sem)
+}
+
+func (s *Server) getSemaphore(c echo.Context) error {
+	p, name, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	sem, err := s.engine.Semaphore(c.Request().Context(), name)
+	if err != nil {
+		return err
+	}
+	return answerSemaphore(c, http.StatusOK, sem)
+}
+
+func (s *Server) listSemaphores(c echo.Context) error {
+	p, err := readParams(c.Response().Writer, c.Request())
+	if err != nil {
+		return err
+	}
+	prefix, after := p.text("prefix", engine.NameMax), p.text("after", engine.NameMax)
+	count := p.integer("count", pageUsual, 1, pageMax)
+	if err := p.end(); err != nil {
+		return err
+	}
+	list, next, err := s.engine.Semaphores(c.Request().Context(), prefix, after, count)
+	if err != nil {
+		return err
+	}
+	if wantsText(c.Request()) {
+		rows := make([][]string, len(list))
+		for i, sem := range list {
+			rows[i] = semaphoreRow(sem)
+		}
+		return answerText(c, http.StatusOK, columns(rows))
+	}
+	page := listJSON[semaphoreJSON]{Items: make([]semaphoreJSON, len(list))}
+	for i, sem := range list {
+		page.Items[i] = semaphoreOf(sem)
+	}
+	if next != "" {
+		page.Next = &next
+	}
+	return answerJSON(c, http.StatusOK, page)
+}
+
+func (s *Server) deleteSemaphore(c echo.Context) error {
+	p, name, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	cond, err := condition(c.Request())
+	if err := firstError(p.end(), err); err != nil {
+		return err
+	}
+	if cond.IfAbsent {
+		return badRequest("If-None-Match", "what is not there can not be deleted")
+	}
+	if err := s.engine.Delete(c.Request().Context(), name, cond, anonymous); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// begin reads the parameters and the name of a request that concerns one semaphore.
+func (s *Server) begin(c echo.Context) (*params, string, error) {
+	p, err := readParams(c.Response().Writer, c.Request())
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := semaphoreName(c.Request(), p)
+	return p, name, err
+}
+
+func answerSemaphore(c echo.Context, status int, s engine.Semaphore) error {
+	c.Response().Header().Set("ETag", etag(s.Rev))
+	if wantsText(c.Request()) {
+		return answerText(c, status, columns([][]string{semaphoreRow(s)}))
+	}
+	return answerJSON(c, status, semaphoreOf(s))
+}
+
+func etag(rev int64) string { return `"` + strconv.FormatInt(rev, 10) + `"` }
+
+// condition reads If-Match and If-None-Match: a revision as its ETag has it, and *.
+func condition(r *http.Request) (engine.Condition, error) {
+	var cond engine.Condition
+	if match := r.Header.Get("If-Match"); match != "" {
+		rev, ok := parseInteger(strings.TrimSuffix(strings.TrimPrefix(match, `"`), `"`))
+		if !ok || rev < 1 || match != etag(rev) {
+			return cond, badRequest("If-Match", `If-Match must be the ETag of a revision, such as "3"`)
+		}
+		cond.IfRev = rev
+	}
+	switch r.Header.Get("If-None-Match") {
+	case "":
+	case "*":
+		cond.IfAbsent = true
+	default:
+		return cond, badRequest("If-None-Match", "If-None-Match can only be *")
+	}
+	if cond.IfAbsent && cond.IfRev > 0 {
+		return cond, badRequest("If-Match", "If-Match and If-None-Match exclude each other")
+	}
+	return cond, nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
