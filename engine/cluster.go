@@ -174,20 +174,28 @@ func (e *Engine) whyOut(pr *Probe) string {
 	return ""
 }
 
-// setUp lets a node vote under its record.
+// setUp lets a node vote under its record. One that was away hears at once what it has missed of the lines and what it is owed.
 func (p *peer) setUp(r *NodeRecord) {
+	if p.vote(r) {
+		p.e.reconnected(p)
+		p.pay(p.e.cfg.Now())
+	}
+}
+
+// vote lets the node vote and reports whether it did not before.
+func (p *peer) vote(r *NodeRecord) bool {
 	known := p.e.learn(r.Known)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.jumped || !p.probed {
-		return
+		return false
 	}
 	if h := p.header.Load(); h == nil || h.Index != r.Index || h.Cluster != r.Cluster || !slices.Equal(h.Known, known) {
 		p.header.Store(&Header{Cluster: r.Cluster, Index: r.Index, Known: known})
 	}
 	p.status.Index, p.status.Era = r.Index, r.Era
-	p.voting.Store(true)
 	p.setStatusLocked("up", "")
+	return !p.voting.Swap(true)
 }
 
 // learn takes in the eras somebody knows of, and returns the largest of every node.

@@ -142,7 +142,7 @@ func (p *peer) setStatusLocked(state, reason string) {
 }
 
 // Probed implements NodeEvents.
-func (p *peer) Probed(pr Probe, connected bool) {
+func (p *peer) Probed(pr Probe, _ bool) {
 	if p.observe(pr.Time, pr.Sent, pr.Received) {
 		return
 	}
@@ -156,9 +156,6 @@ func (p *peer) Probed(pr Probe, connected bool) {
 		p.e.learn(pr.Record.Known)
 	}
 	p.e.steer.poke()
-	if connected {
-		p.e.reconnected(p)
-	}
 }
 
 // Down implements NodeEvents.

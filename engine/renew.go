@@ -20,6 +20,7 @@ const (
 type renewal struct {
 	l       *lease
 	t0, ttl time.Duration
+	ver     int64 // of the lease when it was sent
 	acks    []bool
 	ends    []time.Duration
 	noes    int
@@ -40,7 +41,7 @@ func (l *lease) renew(ttl time.Duration, done func(error)) {
 	}
 	s, now := l.s, l.s.e.cfg.Now()
 	n := len(s.e.peers)
-	rn := &renewal{l: l, t0: now, ttl: ttl, acks: make([]bool, n), ends: make([]time.Duration, n), done: []func(error){done}}
+	rn := &renewal{l: l, t0: now, ttl: ttl, ver: l.ver, acks: make([]bool, n), ends: make([]time.Duration, n), done: []func(error){done}}
 	l.renewal = rn
 	for i, p := range s.e.peers {
 		if !p.voting.Load() {
@@ -122,7 +123,7 @@ func (rn *renewal) decide() {
 		}
 	case rn.noes > n-s.e.quorum && rn.moved:
 		err = errMoved
-	case rn.noes > n-s.e.quorum:
+	case rn.noes > n-s.e.quorum && rn.ver == l.ver: // else a part was given back meanwhile, and the next renewal tells
 		err = ErrLeaseExpired
 	case rn.noes+rn.silent > n-s.e.quorum:
 		err = ErrQuorumUnavailable

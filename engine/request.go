@@ -61,7 +61,7 @@ func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
 		r.fail(err)
 		return r
 	}
-	if s.def == nil {
+	if s.def == nil || s.def.Deleted { // another replica may have created it
 		s.arrivals = append(s.arrivals, r)
 		s.read()
 		return r

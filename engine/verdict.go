@@ -169,7 +169,6 @@ func (s *semaphore) redefined(r *Request) {
 		s.unreachable(r)
 		return
 	}
-	s.def = nil
 	s.arrivals = append(s.arrivals, r)
 	s.read()
 }
@@ -182,7 +181,6 @@ func (s *semaphore) undefined(r *Request) {
 		return
 	}
 	s.line.claims(r)
-	s.def = nil
 	s.arrivals = append(s.arrivals, r)
 	s.read()
 }
