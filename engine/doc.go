@@ -1,0 +1,63 @@
+// Package engine leases permits of semaphores that live on N independent nodes, of which any minority may fail.
+//
+// # What it promises
+//
+//  1. Never more than a semaphore's limit of permits in valid leases.
+//  2. A grant that was told is held on a quorum; a release that was acknowledged is final.
+//  3. Whoever was refused, cancelled, timed out or left leaves nothing behind, at worst until its TTL where a node was away.
+//  4. Fences grow: for any two grants one after the other, and on every slot.
+//  5. First come, first served within a priority, up to one claim round when requests of two replicas cross.
+//
+// # How
+//
+// A semaphore's permits are numbered slots, and a grant is one majority lock a slot: the same slots for one lease on Q =
+// N/2+1 nodes. Two majorities share a node, and a node gives a slot to one lease at a time.
+//
+//	Ask ──▶ semaphore ──▶ line ──▶ attempt ──▶ peer ──▶ Node        one a node, all at once
+//	            ▲                     ▲           │
+//	            │                     └── ballot ─┘                  quorum.Tally: verdict at the Q-th
+//	            └─ lease ◀── grant ◀──────┘
+//	                 │  keeper: renews, or tells that it is lost
+//	                 └─ release ──▶ every node, until it has heard it
+//
+// A request that is let in claims at once unless somebody of this replica waits before it. The claim goes to every node
+// (claim.go of a node says what it does there), and the ballots are tallied as they come (attempt.go, verdict.go):
+//
+//   - Q agree on slots, fence and definition: granted (lease.go). Nodes whose ballot differs get a mend.
+//   - Q said yes but not alike: mended onto what most agree on, with the largest fence; then given back and tried anew.
+//   - too many said no: what was granted is given back, the request stands in line.
+//   - fewer than Q answered: given back; ErrQuorumUnavailable.
+//
+// The line is FIFO with weights in each replica (line.go) and one place a replica on the nodes: its oldest waiter. Whatever
+// frees permits at a node wakes the replica of the oldest place with one message. A replica counts such messages and claims
+// at the Q-th; a release here and a claim of the head here share a pipeline and need none. A head that nobody wakes claims again
+// when it was told that something ends, and every half second.
+//
+// # Invariants
+//
+//   - What an attempt leaves on a node carries its nonce (Claim.By); only that is ever given back.
+//   - All requests of a semaphore go out while its mutex is held, so every node hears them in one order.
+//   - What a request states about this replica's place is filled in when it is written (Call.Fill).
+//   - validity <= min(t0 + ttl, the Q-th largest end) - (ttl/100 + 25 ms + the widest clock interval): quorum.Validity.
+//   - A kept lease is told lost before its validity ends; nobody else can have its slots before.
+//   - A release is owed to each node until the node has acknowledged it or the lease's time is over (release.go, peer.go).
+//   - Definitions and the cluster secret are CASPaxos registers on the same nodes (register.go); a ballot names the
+//     definition it was cast under, and ballots under different ones are never added up.
+//
+// # Which nodes count
+//
+// A node votes if its record names this cluster, its server's run_id is the record's, its state is ok and its clock did not
+// jump (cluster.go). Nodes of which none was ever ok are formed into a cluster when all answer (forming.go). A node that
+// lost its memory stays out and says so.
+//
+// # Lock order
+//
+// semaphore.mu, then one of keeper.mu, peer.mu, Engine.mu, Engine.semMu, a node's own. Events are told with semaphore.mu held.
+// Answers come from goroutines of the nodes, without locks.
+//
+// # Claims and the tests that protect them
+//
+// TestSchedule… in schedule_*_test.go: each is a schedule of messages that breaks a protocol without the rule it is named
+// after. TestSimulation: random faults, guarantees 1-4 at every step. TestMutation…: the mechanism with a rule taken out, which
+// the simulation must catch. Contract and differential tests of the nodes: package enginetest.
+package engine
