@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/permitd/permitd/engine"
 )
 
@@ -31,6 +33,9 @@ func semaphoreName(r *http.Request, p *params) (string, error) {
 	}
 	return name, checkName("name", name)
 }
+
+// noName answers for the path that has a name missing at its end, which the router takes for another one.
+func (s *Server) noName(echo.Context) error { return checkName("name", "") }
 
 // pathName returns the segment behind /v1/semaphores/, decoded exactly once. Echo's c.Param decodes
 // some paths and leaves others as they are, which would make two semaphores of one.

@@ -84,6 +84,7 @@ func (s *Server) routes() {
 	s.get(problemsPath, s.problems)
 	s.get("/v1/nodes", s.nodes)
 	s.get("/v1/semaphores", s.listSemaphores)
+	s.echo.Match([]string{"GET", "HEAD", "PUT", "DELETE"}, "/v1/semaphores/", s.noName)
 	s.get("/v1/semaphores/:name", s.getSemaphore)
 	s.echo.PUT("/v1/semaphores/:name", s.putSemaphore)
 	s.echo.DELETE("/v1/semaphores/:name", s.deleteSemaphore)

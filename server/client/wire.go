@@ -1,0 +1,88 @@
+package client
+
+import "time"
+
+// askJSON is an Ask on its way; over the channel it is a frame.
+type askJSON struct {
+	Type      string      `json:"type,omitempty"`
+	Ref       string      `json:"ref,omitempty"`
+	Semaphore string      `json:"semaphore,omitempty"`
+	Permits   int         `json:"permits,omitempty"`
+	Wait      string      `json:"wait,omitempty"`
+	TTL       string      `json:"ttl,omitempty"`
+	Holder    string      `json:"holder,omitempty"`
+	Priority  int         `json:"priority,omitempty"`
+	Create    *Definition `json:"create,omitempty"`
+}
+
+func (a Ask) json() askJSON {
+	j := askJSON{Permits: a.Permits, TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Create: a.Create}
+	switch a.Wait {
+	case 0:
+	case NoWait:
+		j.Wait = "0"
+	default:
+		j.Wait = a.Wait.String()
+	}
+	return j
+}
+
+func ttlText(ttl time.Duration) string {
+	switch ttl {
+	case 0:
+		return ""
+	case Forever:
+		return "0"
+	default:
+		return ttl.String()
+	}
+}
+
+type releaseJSON struct {
+	Type  string `json:"type,omitempty"`
+	Ref   string `json:"ref,omitempty"`
+	Lease string `json:"lease"`
+	Keep  int    `json:"keep,omitempty"`
+}
+
+type renewJSON struct {
+	Type  string `json:"type,omitempty"`
+	Ref   string `json:"ref,omitempty"`
+	Lease string `json:"lease"`
+	TTL   string `json:"ttl,omitempty"`
+}
+
+type leaseJSON struct {
+	Lease        string `json:"lease"`
+	ID           string `json:"id"`
+	Semaphore    string `json:"semaphore"`
+	Requested    int    `json:"requested"`
+	Weight       int    `json:"weight"`
+	Slots        string `json:"slots"`
+	Fence        int64  `json:"fence"`
+	Holder       string `json:"holder"`
+	TTLMS        int64  `json:"ttl_ms"`
+	ValidityMS   int64  `json:"validity_ms"`
+	RenewAfterMS int64  `json:"renew_after_ms"`
+}
+
+func (l leaseJSON) lease() Lease {
+	return Lease{
+		Capability: l.Lease, ID: l.ID, Semaphore: l.Semaphore, Requested: l.Requested, Weight: l.Weight,
+		Slots: l.Slots, Fence: l.Fence, Holder: l.Holder,
+		TTL: millis(l.TTLMS), Validity: millis(l.ValidityMS), RenewAfter: millis(l.RenewAfterMS),
+	}
+}
+
+type releasedJSON struct {
+	ID        string `json:"id"`
+	State     string `json:"state"`
+	Weight    int    `json:"weight"`
+	CoolingMS int64  `json:"cooling_ms"`
+}
+
+func (r releasedJSON) released() Released {
+	return Released{ID: r.ID, Held: r.State == "held", Weight: r.Weight, Cooling: millis(r.CoolingMS)}
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

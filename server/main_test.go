@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+	"github.com/permitd/permitd/server/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// served is a server of a test, with the engine behind it and a client of it.
+type served struct {
+	*Server
+	engine  *engine.Engine
+	replica enginetest.Replica // the ways to the nodes
+	url     string
+	client  *client.Client
+}
+
+// serve starts a server on nodes in memory. It is stopped with the test.
+func serve(t *testing.T, change ...func(*Config)) *served {
+	t.Helper()
+	cluster := enginetest.NewCluster(t, 1)
+	replica := cluster.Replica(enginetest.Faults{})
+	e, err := engine.Open(engine.Config{Nodes: replica.Nodes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Engine: e, Version: "test", LocalOnly: true}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s := &served{Server: New(cfg), engine: e, replica: replica}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	s.url = "http://" + l.Addr().String()
+	if s.client, err = client.New(client.Config{URL: s.url}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error("shutdown:", err)
+		}
+		if err := <-ended; err != nil {
+			t.Error("serve:", err)
+		}
+	})
+	return s
+}
+
+// request asks the handler itself, without a connection. Headers are "Name: value".
+func (s *served) request(method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host, r.RemoteAddr = "127.0.0.1:7707", "127.0.0.1:50000"
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// declare makes a semaphore.
+func (s *served) declare(t *testing.T, name string, limit int) {
+	t.Helper()
+	if _, err := s.client.Put(t.Context(), name, client.Definition{Limit: limit}, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inUse reads how many permits of a semaphore are in leases.
+func (s *served) inUse(t *testing.T, name string) int {
+	t.Helper()
+	sem, err := s.client.Semaphore(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sem.Status.InUse
+}
+
+// eventually waits for what goroutines of the server are about to do.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+var _ http.Handler = (*Server)(nil)
