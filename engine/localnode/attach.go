@@ -24,6 +24,6 @@ func (v *visit) tryAttach(op *engine.Attach) engine.Says {
 	}
 	l.owner = op.Owner
 	v.lengthen(l, op.Left)
-	v.keep(l)
+	v.changes.keep(l)
 	return engine.SaysAttached
 }

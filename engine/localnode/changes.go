@@ -1,5 +1,7 @@
 package localnode
 
+import "github.com/permitd/permitd/engine"
+
 // stored is what the store remembers of something it keeps: where it is, and whether what is written is still right.
 type stored struct {
 	serial uint64 // its key; 0: it was never written
@@ -8,6 +10,14 @@ type stored struct {
 }
 
 func (s *stored) store() *stored { return s }
+
+// inherit takes over the key of what is gone, if there is none yet: then one entry is written over instead of one removed and
+// one added.
+func (s *stored) inherit(gone *stored) {
+	if s.serial == 0 {
+		s.serial, gone.serial = gone.serial, 0
+	}
+}
 
 // storable is what the store keeps, one entry each: leases, what cools, tombstones, and what is remembered of semaphores.
 type storable interface{ store() *stored }
@@ -18,15 +28,17 @@ type registerKey struct{ kind, name string }
 // changes collects what operations changed since it was written. A nil *changes collects nothing.
 type changes struct {
 	entries    []storable // each once
-	registers  map[registerKey]struct{}
-	record     bool
+	registers  map[registerKey]*register
+	record     *engine.NodeRecord
 	longestTTL int64 // the longest TTL of a lease yet, µs
 	fence      int64 // the largest fence yet
 }
 
-func (c *changes) keepRegister(kind, name string) {
+func newChanges() *changes { return &changes{registers: map[registerKey]*register{}} }
+
+func (c *changes) keepRegister(kind, name string, r *register) {
 	if c != nil {
-		c.registers[registerKey{kind, name}] = struct{}{}
+		c.registers[registerKey{kind, name}] = r
 	}
 }
 
@@ -42,26 +54,29 @@ func (c *changes) noteFence(fence int64) {
 	}
 }
 
-func (s *State) keepRecord() {
-	if s.changes != nil {
-		s.changes.record = true
-	}
-}
-
 // keep lets x be written as it is.
-func (s *State) keep(x storable) { s.note(x, false) }
+func (c *changes) keep(x storable) { c.note(x, false) }
 
 // unkeep lets x be removed.
-func (s *State) unkeep(x storable) { s.note(x, true) }
+func (c *changes) unkeep(x storable) { c.note(x, true) }
 
-func (s *State) note(x storable, gone bool) {
-	if s.changes == nil {
+func (c *changes) note(x storable, gone bool) {
+	if c == nil {
 		return
 	}
 	mark := x.store()
 	mark.gone = gone
 	if !mark.dirty {
 		mark.dirty = true
-		s.changes.entries = append(s.changes.entries, x)
+		c.entries = append(c.entries, x)
 	}
+}
+
+// wrote forgets the entries: they were written.
+func (c *changes) wrote() {
+	for _, x := range c.entries {
+		x.store().dirty = false
+	}
+	clear(c.entries)
+	c.entries = c.entries[:0]
 }

@@ -92,7 +92,7 @@ func (v *visit) claimCopy(l *lease, op *engine.Claim) engine.Says {
 	l.copy, l.definition, l.touched = false, m.ballot, v.now
 	v.raiseFence(l.fence)
 	v.lengthen(l, op.TTL)
-	v.keep(l)
+	v.changes.keep(l)
 	return engine.SaysGranted
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Clone returns an independent copy of the state, as if the node's memory had been copied. It shares only what never changes.
 func (s *State) Clone() *State {
-	c := &State{RunID: s.RunID, Replid: s.Replid, Nonce: s.Nonce, record: s.record, cluster: map[string]*register{}}
+	c := &State{RunID: s.RunID, Replid: s.Replid, Nonce: s.Nonce, FenceStart: s.FenceStart, record: s.record, cluster: map[string]*register{}}
 	for name, r := range s.cluster {
 		twin := *r
 		c.cluster[name] = &twin
@@ -26,7 +26,7 @@ func (m *semaphore) clone() *semaphore {
 	}
 	for _, l := range m.lapses.items {
 		twin := *l
-		twin.stored, twin.semaphore = stored{}, c
+		twin.stored, twin.endless, twin.semaphore = stored{}, false, c
 		c.leases.Set(twin.id, &twin)
 		c.lapses.add(&twin)
 	}

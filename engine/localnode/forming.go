@@ -82,7 +82,7 @@ func (v *visit) commit(op *engine.Commit) {
 		p := r.Pending
 		r.Cluster, r.N, r.Index, r.Known, r.Era = p.Cluster, p.N, p.Index, p.Known, p.Known[p.Index]
 		r.State, r.EverOK, r.Pending = engine.StateOK, true, nil
-		r.FenceFloor = max(r.FenceFloor, v.now)
+		r.FenceFloor = max(r.FenceFloor, v.now, v.FenceStart)
 	})
 	v.semaphores.Scan(func(_ string, m *semaphore) bool {
 		m.lastFence = max(m.lastFence, v.now)

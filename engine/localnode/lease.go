@@ -20,7 +20,7 @@ func (v *visit) add(l *lease) {
 	m.leases.Set(l.id, l)
 	m.lapses.add(l)
 	m.occupy(l.slots)
-	v.keep(l)
+	v.changes.keep(l)
 }
 
 // drop takes a record out of the semaphore. What min_hold still keeps cools, if it may.
@@ -29,7 +29,7 @@ func (v *visit) drop(l *lease, cool bool) {
 	m.leases.Delete(l.id)
 	m.lapses.remove(l)
 	v.freeSlots(l, l.slots, cool)
-	v.unkeep(l)
+	v.changes.unkeep(l)
 }
 
 // take takes slots away from a record.
@@ -47,7 +47,7 @@ func (v *visit) freeSlots(l *lease, slots quorum.Slots, cool bool) {
 	if ends := l.granted + m.minHold(); cool && ends > v.now {
 		c := &cooling{ending: ending{at: ends}, semaphore: m, lease: l.id, slots: slots}
 		m.cooling.add(c)
-		v.keep(c)
+		v.changes.keep(c)
 		return
 	}
 	v.vacated(m.vacate(slots))
@@ -65,7 +65,7 @@ func (m *semaphore) minHold() int64 {
 func (v *visit) warm(c *cooling) {
 	v.semaphore.cooling.remove(c)
 	v.vacated(v.semaphore.vacate(c.slots))
-	v.unkeep(c)
+	v.changes.unkeep(c)
 }
 
 // vacated notes the smallest slot that became free; -1: none did.
@@ -92,7 +92,7 @@ func (v *visit) lengthen(l *lease, ttl time.Duration) {
 func (v *visit) noteTTL(ttl time.Duration) {
 	if m := v.semaphore; ttl != engine.Never && ttl.Microseconds() > m.longestTTL {
 		m.longestTTL = ttl.Microseconds()
-		v.keep(m)
+		v.changes.keep(m)
 		v.changes.noteTTL(m.longestTTL)
 	}
 }

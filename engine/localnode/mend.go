@@ -83,5 +83,5 @@ func (v *visit) move(l *lease, op *engine.Mend) {
 	l.first, l.copy, l.touched = op.First, false, v.now
 	v.raiseFence(l.fence)
 	v.lengthen(l, op.TTL)
-	v.keep(l)
+	v.changes.keep(l)
 }

@@ -69,11 +69,13 @@ func (v *visit) agree(h *engine.Header) bool {
 }
 
 // setRecord replaces the node record by a changed copy.
-func (v *visit) setRecord(change func(*engine.NodeRecord)) {
-	r := *v.record
+func (s *State) setRecord(change func(*engine.NodeRecord)) {
+	r := *s.record
 	change(&r)
-	v.record = &r
-	v.keepRecord()
+	s.record = &r
+	if s.changes != nil {
+		s.changes.record = s.record
+	}
 }
 
 // dropDue drops what is over in the semaphore: leases, what cooled, places, tombstones. At most so much that the node does

@@ -65,7 +65,7 @@ func (v *visit) prepare(op *engine.Prepare, r *register) {
 		return
 	}
 	r.promise = op.Ballot
-	v.changes.keepRegister(op.Kind, op.Name)
+	v.changes.keepRegister(op.Kind, op.Name, r)
 	v.answer.Says, v.answer.Definition, v.answer.Value = engine.SaysPromised, r.ballot, r.value
 }
 
@@ -76,7 +76,7 @@ func (v *visit) accept(op *engine.Accept, r *register) {
 		return
 	}
 	r.promise, r.ballot, r.value = op.Ballot, op.Ballot, op.Value
-	v.changes.keepRegister(op.Kind, op.Name)
+	v.changes.keepRegister(op.Kind, op.Name, r)
 	v.answer.Says = engine.SaysAccepted
 	if op.Kind == engine.RegisterSemaphore {
 		v.semaphore.recount()
@@ -100,9 +100,9 @@ func (v *visit) dropRegister(op *engine.Drop, r *register) {
 			v.setRecord(func(r *engine.NodeRecord) { r.FenceFloor = m.lastFence })
 		}
 		m.lastFence, m.longestTTL, m.waitEnd = 0, 0, 0
-		v.unkeep(m)
+		v.changes.unkeep(m)
 	}
 	*r = register{}
-	v.changes.keepRegister(op.Kind, op.Name)
+	v.changes.keepRegister(op.Kind, op.Name, r)
 	v.answer.Says = engine.SaysDone
 }

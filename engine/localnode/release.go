@@ -1,8 +1,6 @@
 package localnode
 
 import (
-	"time"
-
 	"github.com/permitd/permitd/engine"
 )
 
@@ -32,16 +30,15 @@ func (v *visit) giveBack(op *engine.Release) engine.Says {
 	if !all && l != nil && l.ver < op.Ver {
 		v.take(l, l.slots.Minus(l.slots.Minus(op.Slots)), cool)
 		l.ver = op.Ver
-		v.keep(l)
+		v.changes.keep(l)
 		all = len(l.slots) == 0
 	}
 	if all {
-		var left time.Duration
+		t := v.bury(op, l)
 		if l != nil {
-			left = until(v.now, l.at)
 			v.drop(l, cool)
+			t.inherit(&l.stored)
 		}
-		v.bury(op, left)
 	}
 	v.statePlace(op.Replica, v.placement.Mode, v.placement.Place)
 	return engine.SaysReleased

@@ -29,6 +29,6 @@ func (v *visit) tryRenew(op *engine.Renew) engine.Says {
 	l.first, l.copy = false, false
 	v.raiseFence(op.Fence)
 	v.lengthen(l, op.TTL)
-	v.keep(l)
+	v.changes.keep(l)
 	return engine.SaysRenewed
 }

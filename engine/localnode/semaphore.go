@@ -40,6 +40,7 @@ type lease struct {
 	fence, ver       int64
 	granted, touched int64 // node clock, µs
 	first, copy      bool
+	endless          bool // the first file has it
 	definition       engine.Ballot
 }
 

@@ -22,6 +22,8 @@ type State struct {
 	RunID, Replid string
 	// Nonce names a new instance of the node, made when a blank node gets its record; crypto/rand.Text when nil.
 	Nonce func() string
+	// FenceStart is what every fence of the node exceeds, from its forming on, besides its time at that.
+	FenceStart int64
 
 	record     *engine.NodeRecord // nil: blank. Replaced as a whole, never changed
 	semaphores btree.Map[string, *semaphore]
@@ -86,13 +88,19 @@ func (v *visit) execute(op engine.Op) {
 	}
 }
 
-// in runs an operation on a semaphore, after what is over there was dropped.
-func (v *visit) in(name string, do func()) {
-	m, ok := v.semaphores.Get(name)
+// semaphoreOf returns a semaphore, made where there is none.
+func (s *State) semaphoreOf(name string) *semaphore {
+	m, ok := s.semaphores.Get(name)
 	if !ok {
 		m = &semaphore{name: name}
-		v.semaphores.Set(name, m)
+		s.semaphores.Set(name, m)
 	}
+	return m
+}
+
+// in runs an operation on a semaphore, after what is over there was dropped.
+func (v *visit) in(name string, do func()) {
+	m := v.semaphoreOf(name)
 	v.semaphore = m
 	v.dropDue()
 	do()

@@ -35,10 +35,14 @@ func (m *semaphore) barred(lease, by string, owner engine.Owner, now int64) bool
 	return t != nil && (t.anyOwner || owner.Compare(t.owner) <= 0)
 }
 
-// bury writes the tombstone of an attempt. With one that is there it bars what either of them bars, for as long as
+// bury writes the tombstone of an attempt, whose record may still be there. With one that is there it bars what either of them bars, for as long as
 // either of them does, and keeps the reason that was told first.
-func (v *visit) bury(op *engine.Release, left time.Duration) {
+func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 	m := v.semaphore
+	var left time.Duration
+	if l != nil {
+		left = until(v.now, l.at)
+	}
 	until := v.now + tombstoneLife(op, left).Microseconds()
 	if t := m.tombstone(op.Lease, op.By, v.now); t != nil {
 		if t.owner.Compare(op.Owner) < 0 {
@@ -47,14 +51,15 @@ func (v *visit) bury(op *engine.Release, left time.Duration) {
 		t.anyOwner = t.anyOwner || op.AnyOwner
 		t.at = max(t.at, until)
 		m.forgets.moved(t)
-		v.keep(t)
-		return
+		v.changes.keep(t)
+		return t
 	}
 	t := &tombstone{
 		ending: ending{at: until}, semaphore: m, lease: op.Lease, by: op.By, owner: op.Owner, anyOwner: op.AnyOwner, why: op.Why,
 	}
 	m.addTombstone(t)
-	v.keep(t)
+	v.changes.keep(t)
+	return t
 }
 
 func (m *semaphore) addTombstone(t *tombstone) {
@@ -84,7 +89,7 @@ func (v *visit) forget(t *tombstone) {
 		m.tombstones[t.lease] = rest
 	}
 	m.forgets.remove(t)
-	v.unkeep(t)
+	v.changes.unkeep(t)
 }
 
 // tombstonesOf lists what is remembered of a lease, in the order of its attempts.
