@@ -25,6 +25,7 @@ type served struct {
 	replica enginetest.Replica // the ways to the nodes
 	url     string
 	client  *client.Client
+	dial    func(network, address string) (net.Conn, error) // nil: over TCP
 }
 
 // serve starts a server on nodes in memory. It is stopped with the test.
