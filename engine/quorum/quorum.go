@@ -71,8 +71,8 @@ type Verdict struct {
 // Tally decides a claim by the ballots of all configured nodes, in their order. closed says that nobody is
 // waited for any longer: ballots still Waiting count as Silent.
 //
-// It is Granted as soon as Q agree and Refused as soon as so many said no that Q can not say yes. For everything
-// else the rest is waited for, since it may still make a majority that agrees.
+// It decides as soon as no ballot still to come can change the outcome. Only a Split waits for all of them, even where they
+// can not make a majority that agrees: they may change what most have voted for.
 func Tally(ballots []Ballot, closed bool) Verdict {
 	need := Size(len(ballots))
 	if v, ok := agreement(ballots, need); ok {
@@ -82,11 +82,11 @@ func Tally(ballots []Ballot, closed bool) Verdict {
 	if closed {
 		waiting = 0
 	}
-	if answered < need {
-		if waiting > 0 {
-			return Verdict{Outcome: Undecided}
-		}
+	switch {
+	case answered+waiting < need:
 		return Verdict{Outcome: Unreachable}
+	case answered < need:
+		return Verdict{Outcome: Undecided}
 	}
 	definition, named := mostNamed(ballots)
 	if named+waiting < need {
@@ -94,16 +94,10 @@ func Tally(ballots []Ballot, closed bool) Verdict {
 	}
 	yes := yesUnder(ballots, definition)
 	switch {
-	case yes >= need && waiting == 0:
-		return bestVoted(ballots, definition)
-	case yes+waiting < need:
-		// Answers under several definitions are never added up, so the noes count whatever they name.
-		if waiting > 0 && named < need {
-			return Verdict{Outcome: Undecided}
-		}
-		return Verdict{Outcome: Refused, Definition: definition}
-	case waiting > 0:
+	case named < need, waiting > 0 && yes+waiting >= need:
 		return Verdict{Outcome: Undecided}
+	case yes >= need:
+		return bestVoted(ballots, definition)
 	}
 	return Verdict{Outcome: Refused, Definition: definition}
 }
@@ -143,7 +137,7 @@ func count(ballots []Ballot) (answered, waiting int) {
 	return answered, waiting
 }
 
-// mostNamed returns the definition that most answers name, the larger one of a tie, and by how many.
+// mostNamed returns a definition that most answers name, and by how many. There is one only if these are Q.
 func mostNamed(ballots []Ballot) (best Version, named int) {
 	for i := range ballots {
 		if ballots[i].Kind < No {
@@ -155,7 +149,7 @@ func mostNamed(ballots []Ballot) (best Version, named int) {
 				n++
 			}
 		}
-		if n > named || n == named && best.Less(ballots[i].Definition) {
+		if n > named {
 			best, named = ballots[i].Definition, n
 		}
 	}

@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func (s Slots) Minus(t Slots) Slots {
 			if from < t[k].First {
 				d = append(d, Span{from, t[k].First - 1})
 			}
-			from = max(from, t[k].Last+1)
+			from = t[k].Last + 1
 		}
 		if from <= span.Last {
 			d = append(d, Span{from, span.Last})
@@ -152,7 +153,11 @@ func (s Slots) String() string {
 	return string(b)
 }
 
-// ParseSlots reads what String writes. Spans that are out of order, touch or overlap are an error.
+// slotMax bounds what ParseSlots takes, so that sums of what it returns do not overflow.
+const slotMax = math.MaxInt32 - 1
+
+// ParseSlots reads what String writes. Spans that are out of order, touch or overlap are an error, and so is a slot beyond
+// 2^31 - 2.
 func ParseSlots(text string) (Slots, error) {
 	if text == "" {
 		return nil, nil
@@ -165,7 +170,7 @@ func ParseSlots(text string) (Slots, error) {
 		}
 		from, err1 := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || from < 0 || to < from || len(s) > 0 && from <= s[len(s)-1].Last+1 {
+		if err1 != nil || err2 != nil || from < 0 || to < from || to > slotMax || len(s) > 0 && from <= s[len(s)-1].Last+1 {
 			return nil, fmt.Errorf("quorum: %q is not a set of slots", text)
 		}
 		s = append(s, Span{from, to})
