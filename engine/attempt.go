@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/permitd/permitd/engine/quorum"
@@ -48,7 +47,7 @@ type attempt struct {
 }
 
 // jitter is the random pause before another try.
-func jitter() time.Duration { return retryMin + rand.N(retryMax-retryMin) }
+func jitter() time.Duration { return retryMin + random(retryMax-retryMin) }
 
 // claim sends a claim for a request in line to every node that votes. start >= 0 names a slot that is likely free. mu is held.
 func (s *semaphore) claim(r *Request, start int) {

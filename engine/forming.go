@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -39,7 +38,7 @@ func (e *Engine) form(probes []*Probe) {
 		e.cfg.Log.Info("formed a new cluster", "cluster", cluster, "nodes", len(e.peers))
 	} else {
 		// Two replicas that start together would else stop each other again and again.
-		e.rest(formPauseMin + rand.N(formPauseMin))
+		e.rest(formPauseMin + random(formPauseMin))
 	}
 	e.reprobe()
 }
@@ -75,7 +74,7 @@ func (e *Engine) complete(probes []*Probe) {
 	if done {
 		e.cfg.Log.Info("completed the forming of the cluster", "cluster", e.clusterID())
 	} else {
-		e.rest(formPauseMin + rand.N(formPauseMin))
+		e.rest(formPauseMin + random(formPauseMin))
 	}
 	e.reprobe()
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"strings"
+	"time"
 )
 
 // base32 of lower-case letters, without the vowels and digits that are taken for one another.
@@ -21,6 +23,14 @@ func newID() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return idEncoding.EncodeToString(b[:])
+}
+
+// random returns a random time of at least 0 and less than d > 0. It comes from where ids come from, so that a test which
+// fixes that source (testing/cryptotest) fixes every draw of the engine.
+func random(d time.Duration) time.Duration {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return time.Duration(binary.NativeEndian.Uint64(b[:]) % uint64(d))
 }
 
 // capability is the string by which a lease's holder proves itself: id "." mac.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/permitd/permitd/engine/quorum"
@@ -67,7 +66,7 @@ func (r register) change(ctx context.Context, next func(Value) (Value, error)) (
 			return v, ballot, err
 		}
 		ballot.Counter = larger.Counter + 1
-		if err := pause(ctx, time.Millisecond+rand.N(4*time.Millisecond)); err != nil {
+		if err := pause(ctx, time.Millisecond+random(4*time.Millisecond)); err != nil {
 			return Value{}, Ballot{}, err
 		}
 	}

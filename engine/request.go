@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -223,7 +222,7 @@ func (r *Request) refuse(now time.Duration) {
 	if next := s.recheckAt - now; s.recheckAt > 0 && next > after {
 		after = next
 	}
-	ref.RetryAfter = min(after+rand.N(after), retryAfterMax)
+	ref.RetryAfter = min(after+random(after), retryAfterMax)
 	r.end()
 	r.events.Refused(ref)
 }
