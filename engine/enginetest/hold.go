@@ -127,7 +127,9 @@ func (n *Node) keep(m *Message) {
 
 // forget ends what Next may hand out.
 func (n *Node) forget(m *Message) {
-	n.kept = slices.DeleteFunc(n.kept, func(other *Message) bool { return other == m })
+	if i := slices.Index(n.kept, m); i >= 0 {
+		n.kept = slices.Delete(n.kept, i, i+1)
+	}
 }
 
 func (n *Node) holding(m *Message) bool {

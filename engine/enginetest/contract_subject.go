@@ -1,0 +1,376 @@
+package enginetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+const (
+	answerWithin = 20 * time.Second // what a node may take to answer in a test; real time
+	wakeWithin   = 10 * time.Second // likewise, for a wake
+
+	me    = "AAAAAAAAAAAAAAAA" // the replica that the contract's node was started for
+	other = "ZZZZZZZZZZZZZZZZ" // another one
+	sem   = "db"               // the semaphore that rules are about
+)
+
+// contract is one subject under test: formed or not, and what is known of it.
+type contract struct {
+	testing.TB
+	Subject
+	header  *engine.Header
+	start   time.Time
+	ballots int64 // the last ballot that was used
+	order   int64 // the last arrival that was used
+	woken   chan engine.Wake
+
+	mu       sync.Mutex // guards what follows
+	probe    *engine.Probe
+	probed   chan struct{} // closed with the first probe
+	timeSeen int64         // the node's clock as last told, µs
+}
+
+// newContract starts the subject and waits until it was seen.
+func newContract(t *testing.T, s Subject) *contract {
+	c := &contract{
+		TB: t, Subject: s, start: time.Now(), order: 1000,
+		woken: make(chan engine.Wake, 100_000), probed: make(chan struct{}),
+		header: &engine.Header{Cluster: clusterID, Known: []int64{7, 7, 7}, Index: 1},
+	}
+	t.Cleanup(s.Node.Close)
+	s.Node.Start(me, func() time.Duration { return time.Since(c.start) }, c)
+	select {
+	case <-c.probed:
+	case <-time.After(answerWithin):
+		t.Fatal("the node was not seen in time")
+	}
+	return c
+}
+
+// formed starts the subject, forms a cluster of three of which it is the second, and defines the semaphore.
+func (c *contract) formed(value engine.Value) *contract {
+	c.Helper()
+	c.form()
+	c.define(value)
+	return c
+}
+
+func (c *contract) form() {
+	c.Helper()
+	token := engine.Ballot{Counter: 1, Replica: me}
+	c.expect(engine.SaysDone, &engine.Freeze{Token: token, RunID: c.runID()})
+	c.expect(engine.SaysDone, &engine.Load{Token: token, RunID: c.runID(), Cluster: clusterID, N: 3, Index: 1, Known: []int64{7, 7, 7}})
+	c.expect(engine.SaysDone, &engine.Commit{Token: token, RunID: c.runID()})
+	c.serving()
+}
+
+// serving returns when the node is asked again: until its next probe it may refuse calls by what it saw last.
+func (c *contract) serving() {
+	c.Helper()
+	for end := time.Now().Add(answerWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if a := c.do(&engine.Names{Count: 1}); a.Err == nil && a.Says == engine.SaysDone {
+			return
+		}
+	}
+	c.Fatal("the node did not serve in time")
+}
+
+// awaitProbe waits until the node has been seen as wanted.
+func (c *contract) awaitProbe(wanted func(engine.Probe) bool) engine.Probe {
+	c.Helper()
+	for end := time.Now().Add(answerWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		p := *c.probe
+		c.mu.Unlock()
+		if wanted(p) {
+			return p
+		}
+	}
+	c.Fatal("the node was not seen as wanted in time")
+	return engine.Probe{}
+}
+
+func (c *contract) runID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.probe.RunID
+}
+
+// define writes the definition of the semaphore as a register does, and returns its ballot.
+func (c *contract) define(value engine.Value) engine.Ballot {
+	c.Helper()
+	return c.write(engine.RegisterSemaphore, sem, value)
+}
+
+func (c *contract) write(kind, name string, value engine.Value) engine.Ballot {
+	c.Helper()
+	ballot := c.ballot()
+	c.expect(engine.SaysPromised, &engine.Prepare{Kind: kind, Name: name, Ballot: ballot})
+	c.expect(engine.SaysAccepted, &engine.Accept{Kind: kind, Name: name, Ballot: ballot, Value: value})
+	return ballot
+}
+
+// ballot returns one larger than all before.
+func (c *contract) ballot() engine.Ballot {
+	c.ballots++
+	return engine.Ballot{Counter: c.ballots, Replica: me}
+}
+
+// pass lets d go by on the node.
+func (c *contract) pass(d time.Duration) {
+	if c.Advance == nil {
+		time.Sleep(d)
+	} else {
+		c.Advance(d)
+	}
+	c.mu.Lock()
+	c.timeSeen += d.Microseconds()
+	c.mu.Unlock()
+}
+
+// now estimates the node's clock, never ahead of it.
+func (c *contract) now() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.timeSeen
+}
+
+func (c *contract) sawTime(micros int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timeSeen = max(c.timeSeen, micros)
+}
+
+// do sends an operation that states nothing about the line.
+func (c *contract) do(op engine.Op) *engine.Answer {
+	c.Helper()
+	return c.state(engine.Placement{}, op)
+}
+
+// state sends an operation with what it states about its replica's place.
+func (c *contract) state(placement engine.Placement, op engine.Op) *engine.Answer {
+	c.Helper()
+	return c.send(c.header, c.now(), placement, op)
+}
+
+func (c *contract) send(header *engine.Header, at int64, placement engine.Placement, op engine.Op) *engine.Answer {
+	c.Helper()
+	answered := make(chan *engine.Answer, 1)
+	c.Node.Send(&engine.Call{
+		Header: header, At: at, Op: op,
+		Fill: func() engine.Placement { return placement },
+		Done: func(a *engine.Answer) { answered <- a },
+	})
+	select {
+	case a := <-answered:
+		if a.Err == nil {
+			c.sawTime(a.Time)
+		}
+		return a
+	case <-time.After(answerWithin):
+		c.Fatalf("%s was not answered in time", engine.OpName(op))
+		return nil
+	}
+}
+
+// expect sends an operation and fails the test unless the node says what is wanted.
+func (c *contract) expect(says engine.Says, op engine.Op) *engine.Answer {
+	c.Helper()
+	return c.want(says, c.do(op))
+}
+
+func (c *contract) want(says engine.Says, a *engine.Answer) *engine.Answer {
+	c.Helper()
+	if a.Err != nil {
+		c.Fatalf("no answer: %v; want %q", a.Err, says)
+	}
+	if a.Says != says {
+		c.Fatalf("the node says %q (%s); want %q", a.Says, summary(a), says)
+	}
+	return a
+}
+
+// equal fails the test unless got is wanted.
+func (c *contract) equal(what string, got, want any) {
+	c.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		c.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// about fails the test unless got is want, or less by no more than the test may have taken.
+func (c *contract) about(what string, got, want time.Duration) {
+	c.Helper()
+	slack := time.Since(c.start)
+	if got > want || got < want-slack {
+		c.Errorf("%s: %s; want %s, or less by at most %s", what, got, want, slack)
+	}
+}
+
+// claim returns a claim for one slot by a lease: attempt "lease/1", ten seconds, later in line than all before.
+func (c *contract) claim(lease string) *engine.Claim {
+	return c.claimOf(me, lease)
+}
+
+func (c *contract) claimOf(replica, lease string) *engine.Claim {
+	c.order++
+	return &engine.Claim{
+		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease}, Info: "info of " + lease,
+		Weight: 1, TTL: 10 * time.Second, Order: engine.Order{Arrival: c.order, Replica: replica, Seq: c.order},
+	}
+}
+
+// granted claims and fails the test unless it is granted.
+func (c *contract) granted(claim *engine.Claim) *engine.Answer {
+	c.Helper()
+	return c.expect(engine.SaysGranted, claim)
+}
+
+// grant gives one slot to a lease.
+func (c *contract) grant(lease string) *engine.Answer {
+	c.Helper()
+	return c.granted(c.claim(lease))
+}
+
+// release returns the release of all of a lease that claim got, by its owner.
+func (c *contract) release(lease string) *engine.Release {
+	return &engine.Release{
+		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease},
+		Why: engine.WhyReleased, Replica: me,
+	}
+}
+
+// renew returns a renewal of what the node answered about the lease.
+func (c *contract) renew(lease string, a *engine.Answer) *engine.Renew {
+	return &engine.Renew{
+		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease},
+		Ver: a.Ver, Slots: a.Slots, Fence: a.Fence, Ballot: a.Definition, Until: c.now() + (10 * time.Second).Microseconds(),
+		TTL: 10 * time.Second,
+	}
+}
+
+// mend returns a mend of a new lease onto slots, under the last ballot.
+func (c *contract) mend(lease string, ver int64, slots ...int) *engine.Mend {
+	return &engine.Mend{
+		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease}, Info: "info of " + lease,
+		Ver: ver, Slots: quorum.SlotsOf(slots...), Ballot: engine.Ballot{Counter: c.ballots, Replica: me}, TTL: 10 * time.Second,
+		First: true, Until: c.now() + (10 * time.Second).Microseconds(), New: true,
+	}
+}
+
+// record reads a lease; nil if there is none.
+func (c *contract) record(lease string) *engine.Record {
+	c.Helper()
+	return c.expect(engine.SaysDone, &engine.Find{Semaphore: sem, Lease: lease}).Record
+}
+
+// tombstones reads those of a lease.
+func (c *contract) tombstones(lease string) []engine.Tombstone {
+	c.Helper()
+	return c.expect(engine.SaysDone, &engine.Find{Semaphore: sem, Lease: lease}).Tombstones
+}
+
+// view reads the semaphore, which must fit a page.
+func (c *contract) view() *engine.ViewPage {
+	c.Helper()
+	page := c.expect(engine.SaysDone, &engine.View{Semaphore: sem, Count: 1000}).View
+	if page == nil || page.Next != "" {
+		c.Fatalf("the semaphore does not fit one page: %+v", page)
+	}
+	return page
+}
+
+// place reads the place of a replica; its order is zero if it has none.
+func (c *contract) place(replica string) engine.Placed {
+	c.Helper()
+	for _, p := range c.view().Places {
+		if p.Order.Replica == replica {
+			return p
+		}
+	}
+	return engine.Placed{}
+}
+
+// waits states a place of a replica with one waiter by the mode "always", and returns it.
+func (c *contract) waits(replica string, arrival int64, weight int) engine.Place {
+	c.Helper()
+	place := engine.Place{
+		Order:  engine.Order{Arrival: arrival, Replica: replica, Seq: arrival},
+		Weight: weight, Count: 1, Total: weight,
+	}
+	c.want(engine.SaysDone, c.state(engine.Placement{Mode: engine.PlaceAlways, Place: place}, &engine.Line{Semaphore: sem, Replica: replica}))
+	return place
+}
+
+// wake waits for the next wake of the semaphore.
+func (c *contract) wake() engine.Wake {
+	c.Helper()
+	select {
+	case w := <-c.woken:
+		return w
+	case <-time.After(wakeWithin):
+		c.Fatal("no wake came")
+		return engine.Wake{}
+	}
+}
+
+// listening returns when wakes are heard: a node may still be subscribing after it was seen.
+func (c *contract) listening() {
+	c.Helper()
+	for end := time.Now().Add(wakeWithin); time.Now().Before(end); {
+		mark := c.mark()
+		select {
+		case w := <-c.woken:
+			if w.Semaphore == mark {
+				return
+			}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	c.Fatal("no wake was heard in time")
+}
+
+// mark makes the node send one wake, for a semaphore of its own.
+func (c *contract) mark() string {
+	c.Helper()
+	mark := fmt.Sprintf("mark %d", c.ballots)
+	c.write(engine.RegisterSemaphore, mark, engine.Value{Limit: 1, Paused: true})
+	place := engine.Place{Order: engine.Order{Arrival: 1, Replica: me, Seq: 1}, Weight: 1, Count: 1, Total: 1}
+	c.want(engine.SaysDone, c.state(engine.Placement{Mode: engine.PlaceAlways, Place: place}, &engine.Line{Semaphore: mark, Replica: me}))
+	c.write(engine.RegisterSemaphore, mark, engine.Value{Limit: 1})
+	return mark
+}
+
+// noWake fails the test if a wake has been sent until now: it lets the node send one more and sees that this one comes first.
+func (c *contract) noWake() {
+	c.Helper()
+	mark := c.mark()
+	if w := c.wake(); w.Semaphore != mark {
+		c.Fatalf("the node sent %+v; no wake was due", w)
+	}
+}
+
+// Probed, Down and Woken make the contract the NodeEvents of its node.
+
+func (c *contract) Probed(p engine.Probe, _ bool) {
+	c.sawTime(p.Time)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.probe == nil {
+		close(c.probed)
+	}
+	c.probe = &p
+}
+
+// Down is told when a node is not there; a test that needs it notices by its answers.
+func (c *contract) Down(error) {}
+
+// Woken keeps the wake for the test.
+func (c *contract) Woken(w engine.Wake) { c.woken <- w }
