@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/permitd/permitd/engine"
-	"github.com/permitd/permitd/engine/enginetest"
+	"github.com/permitd/permitd/engine/localnode"
 	"github.com/permitd/permitd/server/client"
 )
 
@@ -21,19 +21,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // served is a server of a test, with the engine behind it and a client of it.
 type served struct {
 	*Server
-	engine  *engine.Engine
-	replica enginetest.Replica // the ways to the nodes
-	url     string
-	client  *client.Client
-	dial    func(network, address string) (net.Conn, error) // nil: over TCP
+	engine *engine.Engine
+	url    string
+	client *client.Client
 }
 
-// serve starts a server on nodes in memory. It is stopped with the test.
+// serve starts a server on a node in memory. It is stopped with the test.
 func serve(t *testing.T, change ...func(*Config)) *served {
 	t.Helper()
-	cluster := enginetest.NewCluster(t, 1)
-	replica := cluster.Replica(enginetest.Faults{})
-	e, err := engine.Open(engine.Config{Nodes: replica.Nodes()})
+	node, err := localnode.Open(localnode.Config{Dir: localnode.Memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.Open(engine.Config{Nodes: []engine.Node{node}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 	for _, c := range change {
 		c(&cfg)
 	}
-	s := &served{Server: New(cfg), engine: e, replica: replica}
+	s := &served{Server: New(cfg), engine: e}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func TestTheAnswersHaveTheShapeOfTheAPI(t *testing.T) {
 		},
 		{
 			"nodes", "GET", "/v1/nodes", "", 200,
-			`{"quorum":1,"items":[{"node":"A","index":0,"state":"up","since":"*","era":"*","clock_offset_ms":"*","latency_ms":"*"}]}`,
+			`{"quorum":1,"items":[{"node":"*","index":0,"state":"up","since":"*","era":"*","clock_offset_ms":"*","latency_ms":"*"}]}`,
 		},
 		{"healthy", "GET", "/healthz", "", 200, `{"status":"ok","version":"test"}`},
 		{"ready", "GET", "/readyz", "", 200, `{"status":"ready","quorum":1,"voting":1,"nodes":1}`},
@@ -380,7 +380,7 @@ func TestPlainTextIsForScripts(t *testing.T) {
 	if w := s.request("POST", db+"/release", "lease="+lease, text); w.Body.String() != "released\n" {
 		t.Errorf("%q", w.Body)
 	}
-	if w := s.request("GET", "/v1/nodes", "", text); w.Body.String() != "A\tup\t\n" {
+	if w := s.request("GET", "/v1/nodes", "", text); w.Body.String() != ":memory:\tup\t\n" {
 		t.Errorf("%q", w.Body)
 	}
 	for target, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n", db: "db\t3\t0\t0\t3\t0\t1\n"} {

@@ -115,9 +115,11 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Shutdown stops serving: no new connections, waiters are told draining, kept leases are renewed
 // once and left to their TTL, channels are closed with 1012, and the engine is closed. It waits for all of
-// this; what is left when ctx ends is cut.
+// this; what is left when ctx ends is cut. A second call does nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Store(true)
+	if s.draining.Swap(true) {
+		return nil
+	}
 	idle := make(chan error, 1)
 	go func() { idle <- s.http.Shutdown(ctx) }()
 	s.engine.Drain(ctx)

@@ -1,0 +1,82 @@
+// Command permitd leases permits of counting semaphores to programs on many machines.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole program: it returns the exit code. The first SIGINT or SIGTERM ends ctx; by then the second does what
+// it does to any program, and ends the process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, "permitd:", err)
+		return exitCode(err)
+	}
+	return 0
+}
+
+// newRoot is the command without a subcommand, which serves.
+func newRoot() *cobra.Command {
+	root := newServe()
+	root.Use = "permitd"
+	root.Short = "Lease permits of counting semaphores to programs on many machines"
+	root.Long = root.Short + ".\n\nWithout a subcommand it serves, as permitd serve does."
+	root.Version = version
+	root.SilenceUsage = true
+	root.SilenceErrors = true
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newServe(), newVersion())
+	return root
+}
+
+// Exit codes, of sysexits.h.
+const (
+	exitUsage         = 64
+	exitInternal      = 70
+	exitConfiguration = 78
+)
+
+// exitError is an error that says how the process ends.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// misconfigured is an error that trying again will not mend.
+func misconfigured(format string, args ...any) error {
+	return &exitError{exitConfiguration, fmt.Errorf(format, args...)}
+}
+
+// internal is an error that is nobody's mistake at the command line.
+func internal(err error) error { return &exitError{exitInternal, err} }
+
+// exitCode is that of an error; what does not say is a mistake in the command line, found by cobra.
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	return exitUsage
+}

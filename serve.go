@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/server"
+)
+
+// Defaults of flags, and how long a start and a stop may take.
+const (
+	listenUsual      = "127.0.0.1:7707"
+	dataUsual        = "./permitd-data"
+	prefixUsual      = "permitd"
+	nodeTimeoutUsual = 500 * time.Millisecond
+	nodeTimeoutMin   = 10 * time.Millisecond
+	nodeTimeoutMax   = 10 * time.Second
+	connectionsUsual = 20_000
+
+	startTimeMax = time.Second      // for a quorum, before the start is announced without one
+	stopTimeMax  = 10 * time.Second // for requests and channels to end
+	warnFirst    = 5 * time.Second  // between two words about a missing quorum, at first …
+	warnLater    = time.Minute      // … and later
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen         string
+	insecure       bool
+	data           string
+	redis          []string
+	prefix         string
+	nodeTimeout    time.Duration
+	maxConnections int
+}
+
+func newServe() *cobra.Command {
+	f := &serveFlags{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve REST and the lease channel",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := readEnvironment(cmd); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("data") && len(f.redis) > 0 {
+				return misconfigured("--data and --redis exclude each other: permits live in one directory, or on Redis")
+			}
+			return f.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.listen, "listen", listenUsual, "address to serve on")
+	flags.BoolVar(&f.insecure, "insecure", false, "serve on any address, to everyone who reaches it: there are no tokens yet")
+	flags.StringVar(&f.data, "data", dataUsual, "directory of the embedded store, or :memory:")
+	flags.StringSliceVar(&f.redis, "redis", nil, "Redis nodes instead of the embedded store, an odd number: host:port, redis:// or rediss:// URLs")
+	flags.StringVar(&f.prefix, "redis-prefix", prefixUsual, "what keys on Redis start with")
+	flags.DurationVar(&f.nodeTimeout, "node-timeout", nodeTimeoutUsual, "how long a node may take to answer")
+	flags.IntVar(&f.maxConnections, "max-connections", connectionsUsual, "connections beyond it are turned away; less where the limit of open files is")
+	describeEnvironment(flags)
+	return cmd
+}
+
+// serve serves until ctx ends.
+func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	l, err := f.bind()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeListener(l)) }()
+	nodes, err := f.nodes(log)
+	if err != nil {
+		return err
+	}
+	e, err := engine.Open(engine.Config{Nodes: nodes, NodeTimeout: f.nodeTimeout, Log: log})
+	if err != nil {
+		return misconfigured("%w", err)
+	}
+	s := server.New(server.Config{
+		Engine: e, Version: version, LocalOnly: !f.insecure, MaxConnections: f.connections(log), Log: log,
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	err = f.watch(ctx, e, ended, log, func() { f.announce(stdout, l.Addr(), nodes) })
+	return errors.Join(err, stop(s, log))
+}
+
+// bind takes the port, which an address beyond this machine needs --insecure for.
+func (f *serveFlags) bind() (net.Listener, error) {
+	addr, err := net.ResolveTCPAddr("tcp", f.listen)
+	if err != nil {
+		return nil, misconfigured("--listen: %w", err)
+	}
+	if !f.insecure && !addr.IP.IsLoopback() {
+		return nil, misconfigured("--listen %s is not an address of this machine alone, and there are no tokens yet: "+
+			"whoever reaches it could take and free permits. Add --insecure if that is meant", f.listen)
+	}
+	l, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return nil, misconfigured("--listen: %w", err)
+	}
+	return l, nil
+}
+
+// closeListener is for a start that fails; a server closes its listener itself.
+func closeListener(l net.Listener) error {
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// watch announces the start and waits for the end: ctx, a mistake in the configuration that the nodes tell, or a server
+// that fails.
+func (f *serveFlags) watch(ctx context.Context, e *engine.Engine, ended <-chan error, log *slog.Logger, announce func()) error {
+	first, cancel := context.WithTimeout(ctx, startTimeMax)
+	err := e.Ready(first)
+	cancel()
+	if errors.Is(err, engine.ErrConfiguration) {
+		return misconfigured("%w", err)
+	}
+	announce()
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fatal := make(chan error, 1)
+	if err == nil {
+		log.Info("ready", "replica", e.Replica())
+	} else {
+		go func() { fatal <- awaitQuorum(waiting, e, log) }()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return internal(fmt.Errorf("serving ended: %w", err))
+		case err := <-fatal:
+			if err != nil {
+				return misconfigured("%w", err)
+			}
+			fatal = nil
+		}
+	}
+}
+
+// awaitQuorum waits for the nodes and says from time to time what is missing. It returns an error if waiting will not help.
+func awaitQuorum(ctx context.Context, e *engine.Engine, log *slog.Logger) error {
+	for wait := warnFirst; ctx.Err() == nil; wait = warnLater {
+		round, cancel := context.WithTimeout(ctx, wait)
+		err := e.Ready(round)
+		cancel()
+		switch {
+		case err == nil:
+			log.Info("ready", "replica", e.Replica())
+			return nil
+		case errors.Is(err, engine.ErrConfiguration):
+			return err
+		case ctx.Err() == nil:
+			log.Warn("not ready", "error", err)
+		}
+	}
+	return nil
+}
+
+// stop ends serving in order: waiters are told, leases are left to their TTL.
+func stop(s *server.Server, log *slog.Logger) error {
+	log.Info("stopping")
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeMax)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		log.Warn("connections were cut", "error", err)
+	}
+	return nil
+}
