@@ -18,12 +18,12 @@ func (s *State) Check() error {
 		}
 		return true
 	})
+	errs = append(errs, s.checkTombstones(), checkEnds("tombstones", s.forgets.items))
 	return errors.Join(errs...)
 }
 
 func (m *semaphore) check() error {
-	return errors.Join(m.checkSlots(), m.checkLine(), m.checkTombstones(),
-		checkEnds("leases", m.lapses.items), checkEnds("cooling", m.cooling.items), checkEnds("tombstones", m.forgets.items))
+	return errors.Join(m.checkSlots(), m.checkLine(), checkEnds("leases", m.lapses.items), checkEnds("cooling", m.cooling.items))
 }
 
 // checkSlots: used, shared and usedBelow say what leases and cooling hold, and two leases share no slot unless
@@ -89,18 +89,23 @@ func (m *semaphore) checkLine() error {
 }
 
 // checkTombstones: each attempt has one, and each is forgotten some day.
-func (m *semaphore) checkTombstones() error {
+func (s *State) checkTombstones() error {
 	count := 0
-	for lease, list := range m.tombstones {
-		count += len(list)
-		for i, t := range list {
-			if t.lease != lease || slices.IndexFunc(list, func(o *tombstone) bool { return o.by == t.by }) != i {
-				return fmt.Errorf("the attempt %s of lease %s has two tombstones, or another lease's", t.by, lease)
-			}
+	for _, t := range s.forgets.items {
+		m, _ := s.semaphores.Get(t.semaphore.name)
+		of := func(o *tombstone) bool { return o.by == t.by }
+		if m != t.semaphore || slices.IndexFunc(m.tombstones[t.lease], of) != slices.Index(m.tombstones[t.lease], t) {
+			return fmt.Errorf("the attempt %s of lease %s has two tombstones, or one that bars nothing", t.by, t.lease)
 		}
 	}
-	if count != len(m.forgets.items) {
-		return fmt.Errorf("%d tombstones have %d ends", count, len(m.forgets.items))
+	s.semaphores.Scan(func(_ string, m *semaphore) bool {
+		for _, list := range m.tombstones {
+			count += len(list)
+		}
+		return true
+	})
+	if count != len(s.forgets.items) {
+		return fmt.Errorf("%d tombstones have %d ends", count, len(s.forgets.items))
 	}
 	return nil
 }

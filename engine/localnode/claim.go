@@ -53,7 +53,7 @@ func (v *visit) decide(op *engine.Claim) engine.Says {
 		return engine.SaysFull
 	}
 	free := m.free(m.bound(op.Bound))
-	if first, weight := m.waitsBefore(op.Order, v.now); !first.IsZero() && free < op.Weight+weight {
+	if first, weight := m.waitsBefore(op.Order, v.now); weight > 0 && free < op.Weight+weight {
 		v.answer.BeforeIs = first
 		return engine.SaysBehind
 	}

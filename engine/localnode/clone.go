@@ -16,9 +16,15 @@ func (s *State) Clone() *State {
 		c.semaphores.Set(name, m.clone())
 		return true
 	})
+	for _, t := range s.forgets.items {
+		twin := *t
+		twin.stored, twin.semaphore = stored{}, c.semaphoreOf(t.semaphore.name)
+		c.addTombstone(&twin)
+	}
 	return c
 }
 
+// clone copies a semaphore, its tombstones aside.
 func (m *semaphore) clone() *semaphore {
 	c := &semaphore{
 		register: m.register, name: m.name, lastFence: m.lastFence, longestTTL: m.longestTTL, waitEnd: m.waitEnd,
@@ -34,11 +40,6 @@ func (m *semaphore) clone() *semaphore {
 		twin := *cool
 		twin.stored, twin.semaphore = stored{}, c
 		c.cooling.add(&twin)
-	}
-	for _, t := range m.forgets.items {
-		twin := *t
-		twin.stored, twin.semaphore = stored{}, c
-		c.addTombstone(&twin)
 	}
 	for _, p := range m.line {
 		twin := *p

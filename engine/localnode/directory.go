@@ -93,7 +93,9 @@ func (o *opening) create(path string) error {
 		return err
 	}
 	db, err := bolt.Open(fresh, fileMode, firstOptions())
-	if err != nil {
+	if errors.Is(err, bolt.ErrTimeout) {
+		return fmt.Errorf("%s %w", o.dir, ErrInUse)
+	} else if err != nil {
 		return err
 	}
 	f := &sealed{db: db}

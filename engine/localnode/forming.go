@@ -84,9 +84,5 @@ func (v *visit) commit(op *engine.Commit) {
 		r.State, r.EverOK, r.Pending = engine.StateOK, true, nil
 		r.FenceFloor = max(r.FenceFloor, v.now, v.FenceStart)
 	})
-	v.semaphores.Scan(func(_ string, m *semaphore) bool {
-		m.lastFence = max(m.lastFence, v.now)
-		return true
-	})
 	v.answer.Says = engine.SaysDone
 }

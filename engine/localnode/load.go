@@ -126,14 +126,14 @@ func (o *opening) build(first, second *contents) *State {
 	if second == nil {
 		o.rebuild(s, first)
 	} else {
-		s.take(second)
+		s.take(second, o.now)
 		s.reconcile(first.endless)
 	}
 	return s
 }
 
-// take puts what the second file holds into the state.
-func (s *State) take(c *contents) {
+// take puts what the second file holds into the state, apart from what nobody remembers any more.
+func (s *State) take(c *contents, now int64) {
 	for name, read := range c.semaphores {
 		if m := s.semaphoreOf(name); read.longestTTL != 0 || read.waitEnd != 0 {
 			m.longestTTL, m.waitEnd = read.longestTTL, read.waitEnd
@@ -150,8 +150,11 @@ func (s *State) take(c *contents) {
 		s.changes.keep(x)
 	}
 	for _, t := range c.tombstones {
+		if t.at <= now {
+			continue
+		}
 		t.semaphore = s.semaphoreOf(t.semaphore.name)
-		t.semaphore.addTombstone(t)
+		s.addTombstone(t)
 		s.changes.keep(t)
 	}
 }

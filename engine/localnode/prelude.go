@@ -78,7 +78,7 @@ func (s *State) setRecord(change func(*engine.NodeRecord)) {
 	}
 }
 
-// dropDue drops what is over in the semaphore: leases, what cooled, places, tombstones. At most so much that the node does
+// dropDue drops what is over in the semaphore: leases, what cooled, places. At most so much that the node does
 // not stall, but always one; the answer says if more is due.
 func (v *visit) dropDue() {
 	m, limits := v.semaphore, &engine.NodeLimits
@@ -106,14 +106,4 @@ func (v *visit) dropDue() {
 		m.line = slices.Delete(m.line, i, i+1)
 		v.stirred = true
 	}
-	for range tombstonesDropped {
-		if m.forgets.first() > v.now {
-			break
-		}
-		v.forget(m.forgets.items[0])
-	}
 }
-
-// tombstonesDropped is how many tombstones whose time is over one call drops. A call adds one at most, so none are piled up;
-// those that are still there do not count.
-const tombstonesDropped = 16

@@ -19,8 +19,7 @@ type semaphore struct {
 	lapses     ends[*lease]
 	cooling    ends[*cooling]
 	tombstones map[string][]*tombstone // by lease
-	forgets    ends[*tombstone]
-	line       []*place // in rising order, one a replica
+	line       []*place                // in rising order, one a replica
 	lastFence  int64
 	longestTTL int64 // µs; of leases that end
 	waitEnd    int64 // after a cold start: nothing is granted before; node clock, µs
@@ -160,6 +159,6 @@ func (m *semaphore) nextFence(floor, proposed int64) int64 {
 
 // empty reports whether nothing is worth remembering.
 func (m *semaphore) empty() bool {
-	return m.register == register{} && m.leases.Len() == 0 && len(m.cooling.items) == 0 && len(m.forgets.items) == 0 &&
+	return m.register == register{} && m.leases.Len() == 0 && len(m.cooling.items) == 0 && len(m.tombstones) == 0 &&
 		len(m.line) == 0 && m.lastFence == 0 && m.longestTTL == 0 && m.waitEnd == 0
 }

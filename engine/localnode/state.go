@@ -1,5 +1,3 @@
-// Package localnode is a node in this process: its rules as a plain value (State), and a Node that keeps one durably in
-// a directory.
 package localnode
 
 import (
@@ -27,6 +25,7 @@ type State struct {
 
 	record     *engine.NodeRecord // nil: blank. Replaced as a whole, never changed
 	semaphores btree.Map[string, *semaphore]
+	forgets    ends[*tombstone]     // of all semaphores: most are in one that is not used any more
 	cluster    map[string]*register // cluster-wide registers by name
 	changes    *changes             // nil: nobody wants to know
 }
@@ -107,8 +106,14 @@ func (v *visit) in(name string, do func()) {
 	if v.stirred {
 		v.wakeHead("")
 	}
+	v.forgetDue()
+	v.tidy(m)
+}
+
+// tidy drops a semaphore of which nothing is remembered.
+func (s *State) tidy(m *semaphore) {
 	if m.empty() {
-		v.semaphores.Delete(name)
+		s.semaphores.Delete(m.name)
 	}
 }
 

@@ -50,24 +50,25 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 		}
 		t.anyOwner = t.anyOwner || op.AnyOwner
 		t.at = max(t.at, until)
-		m.forgets.moved(t)
+		v.forgets.moved(t)
 		v.changes.keep(t)
 		return t
 	}
 	t := &tombstone{
 		ending: ending{at: until}, semaphore: m, lease: op.Lease, by: op.By, owner: op.Owner, anyOwner: op.AnyOwner, why: op.Why,
 	}
-	m.addTombstone(t)
+	v.addTombstone(t)
 	v.changes.keep(t)
 	return t
 }
 
-func (m *semaphore) addTombstone(t *tombstone) {
+func (s *State) addTombstone(t *tombstone) {
+	m := t.semaphore
 	if m.tombstones == nil {
 		m.tombstones = map[string][]*tombstone{}
 	}
 	m.tombstones[t.lease] = append(m.tombstones[t.lease], t)
-	m.forgets.add(t)
+	s.forgets.add(t)
 }
 
 // tombstoneLife is how long the end of a lease is remembered that could have run for left.
@@ -79,16 +80,32 @@ func tombstoneLife(op *engine.Release, left time.Duration) time.Duration {
 	return min(max(limits.TombstoneMin, op.Left, left), limits.TombstoneMax)
 }
 
+// tombstonesDropped is how many tombstones whose time is over one call drops. A call adds one at most, so they do not pile
+// up; those that are still there count no more.
+const tombstonesDropped = 16
+
+// forgetDue drops tombstones whose time is over, whatever semaphore they are of.
+func (v *visit) forgetDue() {
+	for range tombstonesDropped {
+		if v.forgets.first() > v.now {
+			return
+		}
+		t := v.forgets.items[0]
+		v.forget(t)
+		v.tidy(t.semaphore)
+	}
+}
+
 // forget drops a tombstone.
 func (v *visit) forget(t *tombstone) {
-	m := v.semaphore
+	m := t.semaphore
 	rest := slices.DeleteFunc(m.tombstones[t.lease], func(other *tombstone) bool { return other == t })
 	if len(rest) == 0 {
 		delete(m.tombstones, t.lease)
 	} else {
 		m.tombstones[t.lease] = rest
 	}
-	m.forgets.remove(t)
+	v.forgets.remove(t)
 	v.changes.unkeep(t)
 }
 

@@ -11,7 +11,10 @@ import (
 
 // bbolt trusts its pages: on a damaged one it follows page numbers in circles, or dies in a goroutine of its own where
 // nobody can catch it. So the tree is walked before bbolt does: every page is where and what it says, is used once, and its
-// keys rise. (The format is bbolt's version 2, little-endian machines.)
+// keys rise. With one damaged head page bbolt goes back to the transaction before, which may forget what was acknowledged: both
+// have to be whole. (A head fits a sector, so a power cut does not tear it.)
+//
+// The format is that of bbolt's version 2 on a little-endian machine.
 const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -43,19 +46,15 @@ type pages struct {
 func verify(file io.ReaderAt, length int64, pageSize int) error {
 	p := &pages{file: file, size: uint64(pageSize), seen: map[uint64]bool{}}
 	var root, freelist, latest uint64
-	found := false
 	for i := range uint64(2) {
 		meta, err := p.meta(i)
 		if err != nil {
-			continue // one of the two may have been under way when power failed
+			return fmt.Errorf("head page %d: %w", i, err)
 		}
-		if txid := little.Uint64(meta[48:]); !found || txid > latest {
-			found, latest = true, txid
+		if txid := little.Uint64(meta[48:]); i == 0 || txid > latest {
+			latest = txid
 			root, freelist, p.end = little.Uint64(meta[16:]), little.Uint64(meta[32:]), little.Uint64(meta[40:])
 		}
-	}
-	if !found {
-		return errors.New("both of its head pages are damaged")
 	}
 	if p.end > uint64(length)/p.size {
 		return fmt.Errorf("it is cut off: %d pages are in use, %d there", p.end, uint64(length)/p.size)
