@@ -46,11 +46,16 @@ func mac(secret []byte, semaphore, id string) string {
 	return idEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
-// openCapability returns the lease id of a capability that is ours.
-func openCapability(secret []byte, semaphore, text string) (id string, ok bool) {
-	id, sum, found := strings.Cut(text, ".")
-	if !found || len(id) != idLen || len(sum) != macLen {
-		return "", false
+// openCapability returns the lease id of a capability that is ours, else ErrUnknownLease; ErrQuorumUnavailable while this
+// replica has not read the secret yet, since then it cannot tell.
+func (e *Engine) openCapability(semaphore, text string) (id string, err error) {
+	secret := e.secretKey()
+	if secret == nil {
+		return "", ErrQuorumUnavailable
 	}
-	return id, hmac.Equal([]byte(sum), []byte(mac(secret, semaphore, id)))
+	id, sum, found := strings.Cut(text, ".")
+	if !found || len(id) != idLen || len(sum) != macLen || !hmac.Equal([]byte(sum), []byte(mac(secret, semaphore, id))) {
+		return "", ErrUnknownLease
+	}
+	return id, nil
 }

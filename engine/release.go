@@ -106,9 +106,9 @@ func (s *semaphore) tell(i int, op *Release, fill func() Placement, until time.D
 // repeated. Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseBroken, *InvalidError (keep), ErrNotConfirmed,
 // ErrQuorumUnavailable.
 func (e *Engine) Release(ctx context.Context, name, capability string, keep int) (Released, error) {
-	id, ok := openCapability(e.secretKey(), name, capability)
-	if !ok {
-		return Released{}, ErrUnknownLease
+	id, err := e.openCapability(name, capability)
+	if err != nil {
+		return Released{}, err
 	}
 	if keep < 0 {
 		return Released{}, &InvalidError{Field: "keep", Detail: "must not be negative"}

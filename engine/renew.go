@@ -242,12 +242,13 @@ func (s *semaphore) lapse(l *lease) {
 // lose tells a holder that it holds nothing any more, before anyone else can be granted it. mu is held.
 func (s *semaphore) lose(l *lease, reason string) {
 	r := l.r
+	hears := r != nil && r.ask.Kept && r.phase == holding // before the release ends it
 	if reason == "moved" {
 		s.forget(l)
 	} else {
 		s.release(l, &Release{Owner: l.owner, Why: WhyReleased})
 	}
-	if r != nil && r.phase == holding {
+	if hears {
 		r.end()
 		r.events.Lost(reason)
 	}
@@ -266,9 +267,9 @@ func (s *semaphore) forget(l *lease) {
 // Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseReleased, ErrLeaseBroken, *InvalidError (ttl), ErrInProgress,
 // ErrQuorumUnavailable.
 func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Duration) (Lease, error) {
-	id, ok := openCapability(e.secretKey(), name, capability)
-	if !ok {
-		return Lease{}, ErrUnknownLease
+	id, err := e.openCapability(name, capability)
+	if err != nil {
+		return Lease{}, err
 	}
 	if ttl != 0 && ttl != Never {
 		if err := e.validTTL(ctx, name, ttl); err != nil {
@@ -299,8 +300,8 @@ func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Du
 		r := <-heard // within the node time-out
 		if r.err == errMoved {
 			s.locked(func() {
-				if s.leases[id] == l && l.r == nil {
-					s.forget(l)
+				if s.leases[id] == l {
+					s.lose(l, "moved")
 				}
 			})
 			continue // attached by another replica meanwhile: find it there
