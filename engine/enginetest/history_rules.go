@@ -75,20 +75,20 @@ func (h *History) checkHeld(g *held) error {
 	return nil
 }
 
-// checkGone: no quorum of the nodes has the lease any more.
+// checkGone: no quorum of the nodes has the lease any more as it was granted. (Records of attempts that came to nothing have
+// other fences.)
 func (h *History) checkGone(at time.Duration, lease *held) error {
 	if h.Records == nil {
 		return nil
 	}
 	votes := 0
 	for _, record := range h.Records(lease.Semaphore, lease.Lease) {
-		if record != nil && !record.Copy {
+		if record != nil && !record.Copy && record.Fence == lease.Fence {
 			votes++
 		}
 	}
 	if votes >= h.Quorum {
-		return fmt.Errorf("at %s: lease %s of %q is held on %d nodes; its release was acknowledged at %s",
-			at, lease.Lease, lease.Semaphore, votes, lease.acknowledged)
+		return fmt.Errorf("at %s: lease %s of %q is held on %d nodes; its release was acknowledged at %s", at, lease.Lease, lease.Semaphore, votes, lease.acknowledged)
 	}
 	return nil
 }

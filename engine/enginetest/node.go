@@ -81,7 +81,7 @@ func (n *Node) Send(calls ...*engine.Call) {
 	}
 	n.mu.Unlock()
 	if closing {
-		go refuse(calls) // the sender may hold locks that Done takes
+		go refuse(slices.Clone(calls)) // the sender may hold locks that Done takes, and uses the slice again
 		return
 	}
 	n.kick()

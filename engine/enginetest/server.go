@@ -21,7 +21,8 @@ type Server struct {
 	mu              sync.Mutex // guards what follows; taken after a Node's
 	clock           clock
 	state           *localnode.State
-	runs, instances int // counted for names
+	rules           Apply // what is done with an operation
+	runs, instances int   // counted for names
 	up              bool
 	paused          bool
 	nodes           []*Node
@@ -32,6 +33,7 @@ func NewServer(t testing.TB, name string) *Server { return newServer(newTranscri
 
 func newServer(script *transcript, name string) *Server {
 	s := &Server{name: name, script: script, clock: newClock(), up: true}
+	s.rules = s.byTheRules
 	s.forget()
 	s.rename()
 	return s
@@ -71,7 +73,7 @@ func (s *Server) Execute(header *engine.Header, at int64, placement engine.Place
 func (s *Server) apply(header *engine.Header, at int64, placement engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.Apply(s.clock.micros(), header, at, placement, op)
+	return s.rules(s.clock.micros(), header, at, placement, op)
 }
 
 // publish sends wakes to the replicas whose places they name.

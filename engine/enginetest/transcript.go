@@ -20,6 +20,7 @@ type transcript struct {
 	mu    sync.Mutex // guards what follows
 	lines []transcriptLine
 	next  int // where the next line goes, once lines is full
+	ended bool
 }
 
 type transcriptLine struct {
@@ -45,12 +46,22 @@ func (s *transcript) add(line transcriptLine) {
 	line.at = time.Since(s.start)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
 	if len(s.lines) < transcriptMax {
 		s.lines = append(s.lines, line)
 		return
 	}
 	s.lines[s.next] = line
 	s.next = (s.next + 1) % transcriptMax
+}
+
+// end lets the transcript stop here: what happened up to now is what matters.
+func (s *transcript) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
 }
 
 func (s *transcript) String() string {
