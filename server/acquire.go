@@ -33,6 +33,9 @@ func (s *Server) acquire(c echo.Context) error {
 	if r.Header.Get("Idempotency-Key") != "" {
 		return badRequest("Idempotency-Key", "Idempotency-Key is not served by this version")
 	}
+	if err := http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return errClientLeft // the deadline for the request would end the wait
+	}
 	a, start := newArrival(), time.Now()
 	request := s.engine.Ask(name, ask, a)
 	select {

@@ -34,7 +34,7 @@ func (s *served) open(t *testing.T) *wire {
 
 func (s *served) openRaw(t *testing.T, protocols ...string) *wire {
 	t.Helper()
-	dialer := websocket.Dialer{Subprotocols: protocols}
+	dialer := websocket.Dialer{Subprotocols: protocols, NetDialContext: s.dial}
 	conn, response, err := dialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.url, "http")+"/v1/ws", nil)
 	if err != nil {
 		t.Fatal(err, response)

@@ -14,10 +14,9 @@ import (
 
 // Limits of what a client may send.
 const (
-	bodyMax     = 64 << 10         // bytes of a request's body
-	paramsMax   = 64               // parameters of a request or a frame
-	bodyTimeMax = 20 * time.Second // for a body to arrive
-	integerMax  = 1<<53 - 1        // what every JSON reader keeps exactly
+	bodyMax    = 64 << 10  // bytes of a request's body
+	paramsMax  = 64        // parameters of a request or a frame
+	integerMax = 1<<53 - 1 // what every JSON reader keeps exactly
 )
 
 // params are the parameters of a request, from its query, form or JSON body, or of a frame. A
@@ -39,13 +38,13 @@ type param struct {
 
 // readParams collects the parameters of a request. The body is read to its end: until then the HTTP
 // server does not notice that a client leaves.
-func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
+func readParams(r *http.Request) (*params, error) {
 	p := &params{}
 	p.addForm(r.URL.RawQuery)
 	if r.ContentLength == 0 {
 		return p, nil
 	}
-	body, err := readBody(w, r)
+	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +52,17 @@ func readParams(w http.ResponseWriter, r *http.Request) (*params, error) {
 	return p, nil
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > bodyMax {
+// readBody reads a body within the time that the server gives to a request.
+func readBody(r *http.Request) (body []byte, err error) {
+	switch {
+	case r.ContentLength > bodyMax:
 		return nil, newProblem(kindTooLarge, "a body has up to %d bytes", bodyMax)
+	case r.ContentLength > 0:
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	default: // in chunks
+		body, err = io.ReadAll(io.LimitReader(r.Body, bodyMax+1))
 	}
-	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeMax)) // not supported: there is no connection
-	body, err := io.ReadAll(io.LimitReader(r.Body, bodyMax+1))
-	_ = connection.SetReadDeadline(time.Time{})
 	switch {
 	case err != nil:
 		return nil, badRequest("", "the body did not arrive whole")

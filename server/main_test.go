@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
 	"github.com/permitd/permitd/engine/localnode"
 	"github.com/permitd/permitd/server/client"
 )
@@ -24,16 +26,34 @@ type served struct {
 	engine *engine.Engine
 	url    string
 	client *client.Client
+	dial   dialer // nil: over TCP
 }
 
-// serve starts a server on a node in memory. It is stopped with the test.
+// serve starts a server on a node in memory, on a port of loopback. It is stopped with the test.
 func serve(t *testing.T, change ...func(*Config)) *served {
 	t.Helper()
-	node, err := localnode.Open(localnode.Config{Dir: localnode.Memory})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.Open(engine.Config{Nodes: []engine.Node{node}})
+	return serveOn(t, l, nil, nil, change...)
+}
+
+// serveInBubble is serve in a bubble of synctest: connections are pipes, and clocks are the bubble's.
+func serveInBubble(t *testing.T, change ...func(*Config)) *served {
+	t.Helper()
+	l := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
+	return serveOn(t, l, l.dial, enginetest.Now(), change...)
+}
+
+// serveOn starts a server on a listener that dial reaches; now is the clock of the engine and its node, nil the machine's.
+func serveOn(t *testing.T, l net.Listener, dial dialer, now func() time.Duration, change ...func(*Config)) *served {
+	t.Helper()
+	node, err := localnode.Open(localnode.Config{Dir: localnode.Memory, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.Open(engine.Config{Nodes: []engine.Node{node}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +64,11 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 	for _, c := range change {
 		c(&cfg)
 	}
-	s := &served{Server: New(cfg), engine: e}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := &served{Server: New(cfg), engine: e, url: "http://" + l.Addr().String(), dial: dial}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	s.url = "http://" + l.Addr().String()
-	if s.client, err = client.New(client.Config{URL: s.url}); err != nil {
+	transport := &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 100}
+	if s.client, err = client.New(client.Config{URL: s.url, HTTP: &http.Client{Transport: transport}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -68,6 +84,43 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 	})
 	return s
 }
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// pipes is a listener whose connections are made in memory, for bubbles.
+type pipes struct {
+	accept chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.accept <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accept:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7707} }
 
 // request asks the handler itself, without a connection. Headers are "Name: value".
 func (s *served) request(method, target, body string, headers ...string) *httptest.ResponseRecorder {

@@ -50,7 +50,7 @@ func nodeOf(n engine.NodeStatus) nodeJSON {
 }
 
 func (s *Server) nodes(c echo.Context) error {
-	p, err := readParams(c.Response().Writer, c.Request())
+	p, err := readParams(c.Request())
 	if err != nil {
 		return err
 	}

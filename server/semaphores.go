@@ -109,7 +109,7 @@ func (s *Server) getSemaphore(c echo.Context) error {
 }
 
 func (s *Server) listSemaphores(c echo.Context) error {
-	p, err := readParams(c.Response().Writer, c.Request())
+	p, err := readParams(c.Request())
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *Server) deleteSemaphore(c echo.Context) error {
 
 // begin reads the parameters and the name of a request that concerns one semaphore.
 func (s *Server) begin(c echo.Context) (*params, string, error) {
-	p, err := readParams(c.Response().Writer, c.Request())
+	p, err := readParams(c.Request())
 	if err != nil {
 		return nil, "", err
 	}

@@ -16,13 +16,11 @@ import (
 
 // Limits of connections.
 const (
-	connectionsUsual  = 20_000
-	headerBytesMax    = 16 << 10
-	headerTimeMax     = 10 * time.Second
-	idleTimeMax       = 2 * time.Minute
-	responseTimeMax   = engine.WaitMax + time.Minute // from the request's header to the end of its answer
-	drainHint         = 2 * time.Second              // after which clients are asked to come back
-	drainCloseTimeMax = 3 * time.Second              // for the channels to say goodbye
+	connectionsUsual = 20_000
+	headerBytesMax   = 16 << 10
+	requestTimeMax   = 20 * time.Second // for a request to arrive, its body included
+	idleTimeMax      = 2 * time.Minute
+	responseTimeMax  = engine.WaitMax + time.Minute // from the request's header to the end of its answer
 )
 
 // Config is what a Server needs. Zero fields take the default their comment names.
@@ -67,12 +65,12 @@ func New(cfg Config) *Server {
 	s.echo.Use(s.doors)
 	s.routes()
 	s.http = &http.Server{
-		Handler:           s.echo,
-		ReadHeaderTimeout: headerTimeMax,
-		WriteTimeout:      responseTimeMax,
-		IdleTimeout:       idleTimeMax,
-		MaxHeaderBytes:    headerBytesMax,
-		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug), // what broken clients do
+		Handler:        s.echo,
+		ReadTimeout:    requestTimeMax, // acquire lifts it before it waits
+		WriteTimeout:   responseTimeMax,
+		IdleTimeout:    idleTimeMax,
+		MaxHeaderBytes: headerBytesMax,
+		ErrorLog:       slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug), // what broken clients do
 	}
 	return s
 }
