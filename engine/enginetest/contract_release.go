@@ -66,6 +66,9 @@ var releaseRules = []rule{
 		c.expect(engine.SaysReleased, release)
 		c.equal("record", c.record("L"), (*engine.Record)(nil))
 		c.equal("any owner", c.tombstones("L")[0].AnyOwner, true)
+		claim := c.claim("L")
+		claim.Owner.Gen = 9
+		c.expect(engine.SaysGone, claim)
 	}},
 	{"a release by a larger owner ends the lease", func(c *contract) {
 		c.formed(engine.Value{Limit: 1})
@@ -120,6 +123,14 @@ var releaseRules = []rule{
 		c.expect(engine.SaysReleased, part)
 		c.equal("record", c.record("L"), (*engine.Record)(nil))
 		c.equal("tombstones", len(c.tombstones("L")), 1)
+	}},
+	{"a part that leaves nothing cools once", func(c *contract) {
+		c.formed(engine.Value{Limit: 4, MinHold: time.Minute})
+		c.grant("L")
+		part := c.release("L")
+		part.Slots, part.Ver = quorum.OneSlot(0), 1
+		c.expect(engine.SaysReleased, part)
+		c.equal("entries", len(c.view().Cooling), 1)
 	}},
 	{"a part of a larger owner's record is kept", func(c *contract) {
 		c.formed(engine.Value{Limit: 4})

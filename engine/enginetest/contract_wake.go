@@ -49,10 +49,10 @@ var wakeRules = []rule{
 	}},
 	{"nobody is woken before there is room for all the head asks for", func(c *contract) {
 		place := c.full(3, 2)
-		c.expect(engine.SaysReleased, c.release("S2"))
-		c.noWake()
 		c.expect(engine.SaysReleased, c.release("S0"))
-		c.wokenWith(place.Order, 0, 2)
+		c.noWake()
+		c.expect(engine.SaysReleased, c.release("S2"))
+		c.wokenWith(place.Order, 2, 2) // the one just freed, not the first one
 	}},
 	{"only the head is woken", func(c *contract) {
 		c.full(2, 1)

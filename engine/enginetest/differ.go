@@ -1,0 +1,359 @@
+package enginetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/localnode"
+)
+
+// Seeds returns the seeds of a random test: 1 to count. The environment asks for others: PERMITD_SEED=7 for this one alone,
+// PERMITD_SEEDS=100 for more.
+func Seeds(t testing.TB, count int) []uint64 {
+	t.Helper()
+	if text := os.Getenv("PERMITD_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("PERMITD_SEED: %v", err)
+		}
+		return []uint64{seed}
+	}
+	if text := os.Getenv("PERMITD_SEEDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("PERMITD_SEEDS=%q: want a number from 1 on", text)
+		}
+		count = n
+	}
+	seeds := make([]uint64, count)
+	for i := range seeds {
+		seeds[i] = uint64(i) + 1
+	}
+	return seeds
+}
+
+// Differ walks a blank node and the rules of localnode.State through the same random operations, and fails the test at the
+// first difference: in an answer, in a wake, or in what View, Find, Peek and Names then read. The state is given the times
+// that the node answers with, so that times must agree to the microsecond.
+//
+// nodes are the ways of some replicas to the node, not started; MeReplica must be among them, and over its way everything is
+// sent. The others are there to be woken.
+func Differ(t testing.TB, seed uint64, steps int, pace Pace, nodes map[string]engine.Node) {
+	t.Helper()
+	d := &differ{TB: t, seed: seed, start: time.Now(), ears: map[string]*ears{}, node: nodes[MeReplica], state: localnode.NewState()}
+	for replica, node := range nodes {
+		d.ears[replica] = &ears{woken: make(chan engine.Wake, 1000), probed: make(chan engine.Probe, 1)}
+		t.Cleanup(node.Close)
+		node.Start(replica, func() time.Duration { return time.Since(d.start) }, d.ears[replica])
+	}
+	d.form()
+	d.listen()
+	walk := newWalk(seed, pace, d.state)
+	for d.step = 1; d.step <= steps; d.step++ {
+		walk.now = d.now
+		s := walk.next()
+		if s.pause > 0 {
+			time.Sleep(s.pause)
+		}
+		d.last = s.op
+		d.both(s.header, s.at, s.placement, s.op)
+		d.compareMemory(s.op, d.step%50 == 0)
+	}
+	d.quiet()
+}
+
+// MeReplica is the replica over whose way Differ sends everything.
+const MeReplica = me
+
+// OtherReplicas are the others that the walk of Differ speaks for.
+var OtherReplicas = slices.DeleteFunc(slices.Clone(walkReplicas), func(r string) bool { return r == me })
+
+// differ is a walk under way.
+type differ struct {
+	testing.TB
+	seed  uint64
+	step  int
+	last  engine.Op // of the walk
+	start time.Time
+	node  engine.Node
+	state *localnode.State
+	ears  map[string]*ears // by replica
+	now   int64            // the node's time as last told, µs
+}
+
+// ears are what one replica hears.
+type ears struct {
+	woken  chan engine.Wake
+	probed chan engine.Probe // has room for the first one
+}
+
+// Probed keeps the first probe.
+func (e *ears) Probed(p engine.Probe, _ bool) {
+	select {
+	case e.probed <- p:
+	default:
+	}
+}
+
+// Down is noticed by the answer that does not come.
+func (e *ears) Down(error) {}
+
+// Woken keeps a wake.
+func (e *ears) Woken(w engine.Wake) { e.woken <- w }
+
+// form forms the node and the state alike.
+func (d *differ) form() {
+	d.Helper()
+	for replica, ears := range d.ears {
+		select {
+		case p := <-ears.probed:
+			d.state.RunID, d.state.Replid = p.RunID, p.Replid
+		case <-time.After(answerWithin):
+			d.fail("the node was not seen by %s in time", replica)
+		}
+	}
+	token, known := engine.Ballot{Counter: 1, Replica: me}, []int64{7, 7, 7}
+	for _, op := range []engine.Op{
+		&engine.Freeze{Token: token, RunID: d.state.RunID},
+		&engine.Load{Token: token, RunID: d.state.RunID, Cluster: clusterID, N: 3, Index: 1, Known: known},
+		&engine.Commit{Token: token, RunID: d.state.RunID},
+	} {
+		d.both(&engine.Header{}, 0, engine.Placement{}, op)
+	}
+}
+
+// both lets the node and then the state execute an operation, and compares what came of it.
+func (d *differ) both(header *engine.Header, at int64, placement engine.Placement, op engine.Op) {
+	d.Helper()
+	got := d.send(header, at, placement, op)
+	if errors.Is(got.Err, engine.ErrOut) { // it knows by itself that it would be out
+		if r := d.state.Record(); r != nil && r.State == engine.StateOK {
+			d.fail("%s: %v; the state is ok", engine.OpName(op), got.Err)
+		}
+		return
+	}
+	if got.Err != nil {
+		d.fail("%s: %v", engine.OpName(op), got.Err)
+	}
+	if got.Time < d.now {
+		d.fail("the node's time went from %d to %d", d.now, got.Time)
+	}
+	d.now = got.Time
+	want, wakes := d.state.Apply(d.now, header, at, placement, op)
+	d.compare(op, placement, comparable(got), comparable(want))
+	for _, wake := range wakes {
+		d.compareWake(op, wake)
+	}
+	if _, commit := op.(*engine.Commit); commit && want.Says == engine.SaysDone {
+		d.serving()
+	}
+}
+
+// serving waits until the node has noticed that it is ok.
+func (d *differ) serving() {
+	d.Helper()
+	r := d.state.Record()
+	header := &engine.Header{Cluster: r.Cluster, Index: r.Index, Known: r.Known}
+	for end := time.Now().Add(answerWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if a := d.send(header, 0, engine.Placement{}, &engine.Names{Count: 1}); a.Err == nil && a.Says == engine.SaysDone {
+			return
+		}
+	}
+	d.fail("the node did not serve in time")
+}
+
+func (d *differ) send(header *engine.Header, at int64, placement engine.Placement, op engine.Op) *engine.Answer {
+	d.Helper()
+	answered := make(chan *engine.Answer, 1)
+	d.node.Send(&engine.Call{
+		Header: header, At: at, Op: op,
+		Fill: func() engine.Placement { return placement },
+		Done: func(a *engine.Answer) { answered <- a },
+	})
+	select {
+	case a := <-answered:
+		return a
+	case <-time.After(answerWithin):
+		d.fail("%s was not answered in time", engine.OpName(op))
+		return nil
+	}
+}
+
+// compareMemory reads what the operation may have changed; all of it now and then.
+func (d *differ) compareMemory(op engine.Op, all bool) {
+	d.Helper()
+	r := d.state.Record()
+	if r.State != engine.StateOK {
+		return
+	}
+	header := &engine.Header{Cluster: r.Cluster, Index: r.Index, Known: slices.Clone(r.Known)}
+	read := func(op engine.Op) { d.both(header, 0, engine.Placement{}, op) }
+	view := func(semaphore string) { read(&engine.View{Semaphore: semaphore, Count: 1000}) }
+	if !all {
+		if semaphore := semaphoreOf(op); semaphore != "" {
+			view(semaphore)
+			if lease := leaseOf(op); lease != "" {
+				read(&engine.Find{Semaphore: semaphore, Lease: lease})
+			}
+		}
+		return
+	}
+	for _, semaphore := range walkSemaphores {
+		view(semaphore)
+		for _, lease := range walkLeases {
+			read(&engine.Find{Semaphore: semaphore, Lease: lease})
+		}
+		read(&engine.Peek{Kind: engine.RegisterSemaphore, Name: semaphore})
+	}
+	for _, name := range walkRegisters {
+		read(&engine.Peek{Kind: engine.RegisterCluster, Name: name})
+	}
+	read(&engine.Names{Count: 1000})
+}
+
+// semaphoreOf returns the semaphore that an operation is about, "" if about none.
+func semaphoreOf(op engine.Op) string {
+	switch op := op.(type) {
+	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit:
+		return ""
+	case *engine.Prepare:
+		return registerOf(op.Kind, op.Name)
+	case *engine.Accept:
+		return registerOf(op.Kind, op.Name)
+	case *engine.Peek:
+		return registerOf(op.Kind, op.Name)
+	case *engine.Drop:
+		return registerOf(op.Kind, op.Name)
+	default:
+		return words(op)[0]
+	}
+}
+
+func registerOf(kind, name string) string {
+	if kind != engine.RegisterSemaphore {
+		return ""
+	}
+	return name
+}
+
+// comparable returns the answer without what may differ: times of this side, texts for people, names that nodes make up,
+// orders that mean nothing, cursors.
+func comparable(a *engine.Answer) *engine.Answer {
+	c := *a
+	c.Sent, c.Received, c.Reason = 0, 0, ""
+	if c.Node != nil {
+		record := *c.Node
+		record.Instance = ""
+		c.Node = &record
+	}
+	c.Tombstones = slices.SortedFunc(slices.Values(c.Tombstones), func(a, b engine.Tombstone) int { return strings.Compare(a.By, b.By) })
+	if c.View != nil {
+		page := *c.View
+		page.Next = ""
+		page.Leases = slices.SortedFunc(slices.Values(page.Leases), func(a, b engine.Record) int { return strings.Compare(a.Lease, b.Lease) })
+		page.Cooling = slices.SortedFunc(slices.Values(page.Cooling), func(a, b engine.Cooling) int {
+			return cmp.Or(cmp.Compare(a.Left, b.Left), strings.Compare(a.Lease, b.Lease), strings.Compare(a.Slots.String(), b.Slots.String()))
+		})
+		c.View = &page
+	}
+	return &c
+}
+
+func (d *differ) compare(op engine.Op, placement engine.Placement, got, want *engine.Answer) {
+	d.Helper()
+	if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		d.fail("%s %+v\nplacement %+v\nthe state says %s\nthe node says %s\n(-state +node):\n%s",
+			engine.OpName(op), op, placement, summary(want), summary(got), diff)
+	}
+}
+
+// compareWake waits for a wake that the state has sent, if its replica is there.
+func (d *differ) compareWake(op engine.Op, want engine.Wake) {
+	d.Helper()
+	ears := d.ears[want.Order.Replica]
+	if ears == nil {
+		return
+	}
+	select {
+	case got := <-ears.woken:
+		if got != want {
+			d.fail("%s %+v\nthe state sends %+v\nthe node sends %+v", engine.OpName(op), op, want, got)
+		}
+	case <-time.After(wakeWithin):
+		d.fail("%s %+v\nthe state sends %+v, the node nothing", engine.OpName(op), op, want)
+	}
+}
+
+// listen returns when every replica hears its wakes: nodes may still be subscribing. Each gets one over a semaphore of its own.
+func (d *differ) listen() {
+	d.Helper()
+	header := &engine.Header{Cluster: clusterID, Index: 1, Known: []int64{7, 7, 7}}
+	for replica, ears := range d.ears {
+		semaphore := "listening " + replica
+		d.both(header, 0, engine.Placement{}, &engine.Accept{
+			Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: engine.Ballot{Counter: 1, Replica: me}, Value: engine.Value{Limit: 1},
+		})
+		for try := int64(1); !d.heard(ears, header, semaphore, engine.Order{Arrival: try, Replica: replica, Seq: try}); try++ {
+			if try > 1000 {
+				d.fail("%s hears no wakes", replica)
+			}
+		}
+		d.both(header, 0, engine.Placement{Mode: engine.PlaceAlways}, &engine.Line{Semaphore: semaphore, Replica: replica})
+	}
+}
+
+// heard states a place that is woken, and reports whether its replica has heard it soon.
+func (d *differ) heard(ears *ears, header *engine.Header, semaphore string, order engine.Order) bool {
+	d.Helper()
+	op := &engine.Line{Semaphore: semaphore, Replica: order.Replica}
+	placement := engine.Placement{Mode: engine.PlaceAlways, Place: engine.Place{Order: order, Weight: 1, Count: 1, Total: 1}}
+	a := d.send(header, 0, placement, op)
+	d.state.Apply(a.Time, header, 0, placement, op)
+	soon := time.After(20 * time.Millisecond)
+	for {
+		select {
+		case w := <-ears.woken:
+			if w.Order == order {
+				return true
+			}
+		case <-soon:
+			return false
+		}
+	}
+}
+
+// quiet fails the test if a replica has heard more wakes than the state has sent.
+func (d *differ) quiet() {
+	d.Helper()
+	time.Sleep(20 * time.Millisecond)
+	for replica, ears := range d.ears {
+		select {
+		case got := <-ears.woken:
+			d.fail("the node sent %s %+v, the state nothing", replica, got)
+		default:
+		}
+	}
+}
+
+// fail ends the test and tells how to see it again.
+func (d *differ) fail(format string, args ...any) {
+	d.Helper()
+	name, _, _ := strings.Cut(d.Name(), "/")
+	last := ""
+	if d.last != nil {
+		last = fmt.Sprintf("%s %+v", engine.OpName(d.last), d.last)
+	}
+	d.Fatalf("seed %d, step %d, %s:\n%s\nto see it again: PERMITD_SEED=%d go test -count=1 -run '^%s$' ./engine/enginetest",
+		d.seed, d.step, last, fmt.Sprintf(format, args...), d.seed, name)
+}
