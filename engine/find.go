@@ -13,6 +13,8 @@ type found struct {
 	holders    []int     // the node of each record
 	best       *Record   // of the most frequent attempt, the record with the largest ver; nil: there is none
 	alike      bool      // Q nodes have best's By, Slots, Fence, Ver and Ballot, none a copy
+	n          int   // nodes
+	answered   int   // of them
 	left       time.Duration
 	owner      Owner // the largest seen
 	tombstones []Tombstone
@@ -36,7 +38,7 @@ func (e *Engine) find(ctx context.Context, name, id string) (*found, error) {
 
 // foundIn sorts what the nodes said.
 func foundIn(answers []*Answer) *found {
-	f := &found{}
+	f := &found{n: len(answers), answered: answered(answers)}
 	for i, a := range answers {
 		if a == nil {
 			continue
@@ -115,16 +117,46 @@ func (f *found) ended() error {
 	return ErrLeaseExpired
 }
 
-// howEnded says how a lease ended that the nodes have no more.
-func (e *Engine) howEnded(ctx context.Context, name, id string) error {
-	f, err := e.find(ctx, name, id)
+// mayLive reports whether Q nodes may still have this attempt.
+func (f *found) mayLive(by string) bool {
+	seen := 0
+	for _, r := range f.records {
+		if r.By == by {
+			seen++
+		}
+	}
+	return quorum.MayHold(f.n, f.answered, seen)
+}
+
+// catchUp takes in what the nodes know better of a lease of this replica: a part of it was given back through another one. It
+// reports whether the lease is still this replica's, as the nodes have it. mu is held.
+func (l *lease) catchUp(f *found) bool {
+	if !f.alike || f.best.By != l.by || f.owner != l.owner {
+		return false
+	}
+	if f.best.Ver > l.ver {
+		l.ver, l.slots, l.weight = f.best.Ver, f.best.Slots, f.best.Slots.Len()
+	}
+	l.heldAt = max(l.heldAt, f.asked)
+	return true
+}
+
+// howEnded says how a lease ended that Q nodes did not renew; nil if it did not: a part of it was given back elsewhere.
+func (e *Engine) howEnded(ctx context.Context, l *lease) error {
+	f, err := e.find(ctx, l.s.name, l.id)
 	if err != nil {
 		return err
 	}
-	if len(f.records) > 0 {
-		return ErrInProgress
+	if !f.mayLive(l.by) {
+		return f.ended()
 	}
-	return f.ended()
+	err = ErrInProgress
+	l.s.locked(func() {
+		if l.catchUp(f) {
+			err = nil
+		}
+	})
+	return err
 }
 
 // leaseOf makes a lease of a record on the nodes. It is not kept: its holder is not connected. mu is held.
@@ -164,8 +196,11 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 	case !f.alike:
 		return ErrInProgress
 	}
-	if l != nil && f.best.By == l.by && f.owner == l.owner {
-		s.locked(func() { l.heldAt = f.asked })
+	ours := false
+	if l != nil {
+		s.locked(func() { ours = l.catchUp(f) })
+	}
+	if ours {
 		return nil
 	}
 	return e.attach(ctx, s, f)

@@ -209,10 +209,27 @@ func (l *lease) kept(err error) {
 	case err == errMoved:
 		s.lose(l, "moved")
 	case err == ErrLeaseExpired:
-		s.lose(l, "broken") // it is gone at the nodes while it was valid: somebody ended it
+		l.lookAgain()
 	case l.end-now < l.ttl/3:
 		l.warn(now, "a renewal failed: "+err.Error())
 	}
+}
+
+// lookAgain looks why Q nodes did not renew a kept lease: somebody ended it, or gave a part of it back through another
+// replica, and then the next renewal is right. mu is held.
+func (l *lease) lookAgain() {
+	s := l.s
+	if s.e.closed() {
+		return
+	}
+	s.e.work.Go(func() {
+		f, err := s.e.find(s.e.ctx, s.name, l.id)
+		s.locked(func() {
+			if err == nil && s.leases[l.id] == l && !l.catchUp(f) && !f.mayLive(l.by) {
+				s.lose(l, "broken")
+			}
+		})
+	})
 }
 
 // warn tells once that the lease will end.
@@ -307,7 +324,10 @@ func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Du
 			continue // attached by another replica meanwhile: find it there
 		}
 		if r.err == ErrLeaseExpired {
-			return Lease{}, e.howEnded(ctx, name, id)
+			if err := e.howEnded(ctx, l); err != nil {
+				return Lease{}, err
+			}
+			continue
 		}
 		return r.lease, r.err
 	}
