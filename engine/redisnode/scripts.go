@@ -1,0 +1,69 @@
+package redisnode
+
+import (
+	"crypto/sha1" //nolint:gosec // the name that Redis gives a script
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/permitd/permitd/engine"
+)
+
+//go:embed scripts
+var scriptFiles embed.FS
+
+// script is the text of an operation as it is loaded into a server, and the name by which it is called there.
+type script struct {
+	text string
+	sha  string
+}
+
+// scripts has a script for each operation. A server that does not know the first line of a script, "#!lua", gets them
+// without: that is miniredis, in simulations.
+var scripts, bareScripts = assemble()
+
+// operations are those that have a script.
+var operations = []engine.Op{
+	&engine.Claim{}, &engine.Mend{}, &engine.Renew{}, &engine.Release{}, &engine.Attach{}, &engine.Line{}, &engine.Find{},
+	&engine.View{}, &engine.Names{}, &engine.Prepare{}, &engine.Accept{}, &engine.Peek{}, &engine.Drop{}, &engine.Freeze{},
+	&engine.Load{}, &engine.Commit{},
+}
+
+// assemble puts before each script the pieces of the prelude that its header names after "with". Each piece costs time at every
+// call, so a script has only those that it uses. The files are part of the program: one that is wrong is a bug.
+func assemble() (whole, bare map[string]script) {
+	whole, bare = map[string]script{}, map[string]script{}
+	for _, op := range operations {
+		name := engine.OpName(op)
+		body := readScript(name + ".lua")
+		_, with, ok := strings.Cut(body, "\n-- with ")
+		with, _, _ = strings.Cut(with, "\n")
+		shebang, rest, _ := strings.Cut(body, "\n")
+		if !ok || !strings.HasPrefix(shebang, "#!lua") {
+			panic(fmt.Sprintf("redisnode: script %s names no prelude", name))
+		}
+		var text strings.Builder
+		for piece := range strings.FieldsSeq(with) {
+			text.WriteString(readScript(path.Join("prelude", piece+".lua")))
+		}
+		text.WriteString(rest)
+		whole[name] = newScript(shebang + "\n" + text.String())
+		bare[name] = newScript(text.String())
+	}
+	return whole, bare
+}
+
+func readScript(name string) string {
+	text, err := scriptFiles.ReadFile(path.Join("scripts", name))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}

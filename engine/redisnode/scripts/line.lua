@@ -1,0 +1,17 @@
+#!lua flags=allow-oom
+-- line states the replica's place and wakes the head of the line if it fits, also where it is the place just stated:
+-- what freed a permit between its refusal and now did not know of it.
+--
+-- KEYS    node, semaphore, used, ends, cooling
+-- ARGV    head, at, '', then as below
+-- replies "<says> <time> <more> <place> <elsewhere> <before>"
+--
+-- with now text admit slots lease semaphore line end
+
+local replica, mode, was, place = unpack(ARGV, 4)
+
+state(replica, mode, was, place)
+stated = none
+wake_head('')
+local stands, elsewhere, before = tell_own_line(replica)
+return finish('done') .. ' ' .. stands .. ' ' .. elsewhere .. ' ' .. before

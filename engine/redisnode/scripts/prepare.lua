@@ -1,0 +1,14 @@
+#!lua
+-- prepare is the first half of a change of a register; see engine.Prepare.
+--
+-- KEYS    node, semaphore or register, used, ends, cooling, names
+-- ARGV    head, at, '', ballot ("counter replica")
+-- replies "<says> <time> <more>", then the definition and its data as in semaphore.lua; of no, the promise
+--
+-- with now text admit slots lease semaphore line end register
+
+if not exceeds(ARGV[4], largest) then
+  return { finish('no'), largest }
+end
+put('promise', ARGV[4])
+return value('promised')

@@ -1,0 +1,62 @@
+#!lua flags=allow-oom
+-- view reads a semaphore, its leases by pages; what cools and the line come with the first.
+--
+-- The pages go by (expiry, lease). An expiry never gets smaller, so a lease that lives all the while is on one of them,
+-- though on two if it was renewed in between.
+--
+-- KEYS    node, semaphore, used, ends, cooling
+-- ARGV    head, at, '', cursor ('' at first), count (of leases)
+-- replies "<says> <time> <more> <last fence> <longest TTL> <how many cool> <how many places>", the next cursor ('' at the
+--         end), the definition as in semaphore.lua, its data, of what cools "slots lease" and the end by turns, the places as in
+--         line.lua, and the leases, id and record by turns
+--
+-- with now text admit slots lease semaphore line end
+
+local cursor, count = ARGV[4], tonumber(ARGV[5])
+local cooling_most = 10000 -- entries in an answer
+local reply = { '', '', read[1] or '', call('HGET', KEYS[2], 'data') or '' }
+
+-- after returns how many leases come up to the one that ended the page before, which may be gone since.
+local function after(score, last)
+  local low, high = call('ZCOUNT', KEYS[4], '-inf', '(' .. score), call('ZCOUNT', KEYS[4], '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if less(last, call('ZRANGE', KEYS[4], middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+local start, cooling, place_count = 0, {}, 0
+if cursor == '' then
+  cooling, place_count = call('ZRANGE', KEYS[5], 0, cooling_most - 1, 'WITHSCORES'), #places
+  for i = 1, #cooling, 2 do
+    reply[#reply + 1], reply[#reply + 2] = cooling[i], format('%.0f', tonumber(cooling[i + 1]))
+  end
+  for i = 1, place_count do
+    reply[#reply + 1] = place_text(places[i])
+  end
+else
+  start = after(match(cursor, '^(%d+) (.*)$'))
+end
+
+local page = call('ZRANGE', KEYS[4], start, start + count - 1, 'WITHSCORES')
+if page[1] then
+  local fields = {}
+  for i = 1, #page, 2 do
+    fields[#fields + 1] = 'lease:' .. page[i]
+  end
+  local records = call('HMGET', KEYS[2], unpack(fields))
+  for i = 1, #records do
+    reply[#reply + 1], reply[#reply + 2] = page[2 * i - 1], records[i]
+  end
+  if start + count < call('ZCARD', KEYS[4]) then
+    reply[2] = format('%.0f', tonumber(page[#page])) .. ' ' .. page[#page - 1]
+  end
+end
+
+reply[1] = finish('done') .. ' ' .. (read[2] or '0') .. ' ' .. (read[5] or '0') .. ' ' .. #cooling / 2 .. ' ' .. place_count
+return reply
