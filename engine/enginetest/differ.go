@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,31 +15,6 @@ import (
 	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/localnode"
 )
-
-// Seeds returns the seeds of a random test: 1 to count. The environment asks for others: PERMITD_SEED=7 for this one alone,
-// PERMITD_SEEDS=100 for more.
-func Seeds(t testing.TB, count int) []uint64 {
-	t.Helper()
-	if text := os.Getenv("PERMITD_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("PERMITD_SEED: %v", err)
-		}
-		return []uint64{seed}
-	}
-	if text := os.Getenv("PERMITD_SEEDS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("PERMITD_SEEDS=%q: want a number from 1 on", text)
-		}
-		count = n
-	}
-	seeds := make([]uint64, count)
-	for i := range seeds {
-		seeds[i] = uint64(i) + 1
-	}
-	return seeds
-}
 
 // Differ walks a blank node and the rules of localnode.State through the same random operations, and fails the test at the
 // first difference: in an answer, in a wake, or in what View, Find, Peek and Names then read. The state is given the times
@@ -346,14 +319,12 @@ func (d *differ) quiet() {
 	}
 }
 
-// fail ends the test and tells how to see it again.
+// fail ends the test.
 func (d *differ) fail(format string, args ...any) {
 	d.Helper()
-	name, _, _ := strings.Cut(d.Name(), "/")
 	last := ""
 	if d.last != nil {
 		last = fmt.Sprintf("%s %+v", engine.OpName(d.last), d.last)
 	}
-	d.Fatalf("seed %d, step %d, %s:\n%s\nto see it again: PERMITD_SEED=%d go test -count=1 -run '^%s$' ./engine/enginetest",
-		d.seed, d.step, last, fmt.Sprintf(format, args...), d.seed, name)
+	d.Fatalf("seed %d, step %d, %s:\n%s", d.seed, d.step, last, fmt.Sprintf(format, args...))
 }
