@@ -38,7 +38,8 @@ type attempt struct {
 	nextEnd []time.Duration
 	frees   []int
 	more    bool
-	round   int // 0: the claim; then mends
+	backs   []*Release // what it gave back, by node
+	round   int        // 0: the claim; then mends
 	began   time.Duration
 	decided bool
 	closed  bool // nobody is waited for any longer
@@ -139,8 +140,8 @@ func (a *attempt) close() {
 // heard takes in a node's answer to the claim (round 0) or a mend.
 func (a *attempt) heard(i, round int, ans *Answer) {
 	a.s.locked(func() {
-		a.s.note(i, ans)
-		if round == 0 {
+		if round == 0 { // the answer to a mend tells nothing of the line
+			a.s.note(i, ans)
 			a.s.unanswered[i]--
 		}
 		if round < a.round && !a.decided {
@@ -202,6 +203,10 @@ func (a *attempt) decide() {
 		a.giveBack()
 		a.s.redefined(a.r)
 	case quorum.Refused:
+		if a.round > 0 {
+			a.tryAnew() // it was no refusal: another split took the slots of ours
+			break
+		}
 		a.settle()
 		a.giveBack()
 		a.s.refused(a)
@@ -212,6 +217,18 @@ func (a *attempt) decide() {
 	}
 	if a.decided {
 		a.s.settled()
+		a.followed()
+	}
+}
+
+// followed keeps the nodes from waking this replica for what an attempt gave back, when a new claim of the same request goes out
+// in the same pipeline: it would claim for its own give-backs, again and again.
+func (a *attempt) followed() {
+	if a.r.attempt == nil {
+		return
+	}
+	for _, op := range a.backs {
+		op.Follows = true // it is not written before mu is let go
 	}
 }
 
@@ -244,11 +261,16 @@ func (a *attempt) settle() {
 
 // split mends the lease onto the slots and fence that most agree on, a few rounds; then it is given back and tried anew.
 func (a *attempt) split(v quorum.Verdict) {
-	s, r := a.s, a.r
-	if a.round < mendRounds && r.phase == waiting {
+	if a.round < mendRounds && a.r.phase == waiting {
 		a.mend(v)
-		return
+	} else {
+		a.tryAnew()
 	}
+}
+
+// tryAnew gives back what could not be mended and makes another attempt, same order, in a moment.
+func (a *attempt) tryAnew() {
+	s, r := a.s, a.r
 	a.settle()
 	a.giveBack()
 	r.splits++
@@ -328,10 +350,21 @@ func (a *attempt) giveBackAt(i int) {
 		}
 		return Placement{Mode: PlaceIfLast, Place: s.line.place(r, now)}
 	}
-	s.tell(i, op, fill, a.t0+a.op.TTL, func(ans *Answer) {
-		s.note(i, ans)
-		s.reconcileAt(i)
+	a.backs = append(a.backs, op)
+	first := false
+	first = s.tell(i, op, fill, a.t0+a.op.TTL, func(ans *Answer) {
+		s.locked(func() {
+			if first {
+				first = false
+				s.givingBack[i]--
+			}
+			s.note(i, ans)
+			s.reconcileAt(i)
+		})
 	})
+	if first {
+		s.givingBack[i]++
+	}
 }
 
 // late looks at a ballot that came after the verdict.

@@ -9,7 +9,6 @@ import (
 // releasing is a release on its way to the nodes. Guarded by s.mu.
 type releasing struct {
 	acks, kept int
-	cooling    time.Duration
 	done       chan struct{} // closed when Q have acknowledged, or refused to
 	closed     bool
 }
@@ -60,7 +59,6 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	case a.Err != nil:
 	case a.Says == SaysReleased:
 		rl.acks++
-		rl.cooling = max(rl.cooling, a.NextEnd)
 	default:
 		rl.kept++
 	}
@@ -73,9 +71,9 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	}
 }
 
-// tell sends a release or give-back to a node until it has been heard there or until has passed. done hears the node's
-// answer, or ErrClosed. mu is held.
-func (s *semaphore) tell(i int, op *Release, fill func() Placement, until time.Duration, done func(*Answer)) {
+// tell sends a release or give-back to a node until it has been heard there or until has passed. tried hears what has become of
+// each try; one without Err is the last. It reports whether one is under way, else the node is away. mu is held.
+func (s *semaphore) tell(i int, op *Release, fill func() Placement, until time.Duration, tried func(*Answer)) bool {
 	p := s.e.peers[i]
 	d := &debt{until: until}
 	first := true
@@ -90,16 +88,16 @@ func (s *semaphore) tell(i int, op *Release, fill func() Placement, until time.D
 		return p.call(what, p.nodeTime(s.e.cfg.Now()), fill, func(a *Answer) {
 			if a.Err != nil && !s.e.closed() {
 				p.owe(d)
-				return
 			}
-			done(a)
+			tried(a)
 		})
 	}
-	if p.voting.Load() {
-		s.queue(p, d.call())
-	} else {
+	if !p.voting.Load() {
 		p.owe(d)
+		return false
 	}
+	s.queue(p, d.call())
+	return true
 }
 
 // Release gives a lease back by its capability, whoever acquired it; keep > 0 is the weight that stays held. It may be
@@ -129,13 +127,15 @@ func (e *Engine) Release(ctx context.Context, name, capability string, keep int)
 		s.unlock()
 		return Released{}, keepError(keep, l.weight)
 	}
-	lapsed := e.cfg.Now() >= l.end
+	now := e.cfg.Now()
+	lapsed := now >= l.end
+	rd := Released{ID: id, Held: keep > 0, Weight: keep, Cooling: l.cools(now, s.def)}
 	rl := s.release(l, l.part(keep))
 	s.unlock()
 	if lapsed {
 		return Released{}, ErrLeaseExpired
 	}
-	return e.await(ctx, rl, id, keep)
+	return e.await(ctx, rl, rd)
 }
 
 func keepError(keep, weight int) error {
@@ -151,8 +151,16 @@ func (l *lease) part(keep int) *Release {
 	return op
 }
 
-// await waits until Q nodes have acknowledged a release. It goes on by itself in any case.
-func (e *Engine) await(ctx context.Context, rl *releasing, id string, keep int) (Released, error) {
+// cools is how long from now on what is released of a lease cools, as its definition says (nil: it is not known).
+func (l *lease) cools(now time.Duration, def *stored) time.Duration {
+	if def == nil {
+		return 0
+	}
+	return max(0, l.since+def.Definition.MinHold-now)
+}
+
+// await waits until Q nodes have acknowledged a release, and then tells it. It goes on by itself in any case.
+func (e *Engine) await(ctx context.Context, rl *releasing, rd Released) (Released, error) {
 	timer := time.NewTimer(e.cfg.NodeTimeout)
 	defer timer.Stop()
 	select {
@@ -162,7 +170,7 @@ func (e *Engine) await(ctx context.Context, rl *releasing, id string, keep int) 
 	case <-timer.C:
 		return Released{}, ErrNotConfirmed
 	}
-	return Released{ID: id, Held: keep > 0, Weight: keep, Cooling: rl.cooling}, nil
+	return rd, nil
 }
 
 // releaseFound releases a lease that this replica does not know: another has granted it, or this one did before a restart, or
@@ -184,16 +192,22 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (R
 	if keep > 0 && !f.alike {
 		return Released{}, ErrInProgress
 	}
+	def, err := e.definition(ctx, name)
+	if err != nil {
+		return Released{}, err
+	}
 	s := e.semaphore(name)
 	if keep >= f.best.Slots.Len() {
 		s.unlock()
 		return Released{}, keepError(keep, f.best.Slots.Len())
 	}
+	rd := Released{ID: id, Held: keep > 0, Weight: keep}
 	var rl *releasing
 	for _, rec := range f.attempts() {
 		l := s.leaseOf(rec, f)
+		rd.Cooling = max(rd.Cooling, l.cools(e.cfg.Now(), def))
 		rl = s.release(l, l.part(keep))
 	}
 	s.unlock()
-	return e.await(ctx, rl, id, keep)
+	return e.await(ctx, rl, rd)
 }

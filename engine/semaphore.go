@@ -27,6 +27,7 @@ type semaphore struct {
 	places     []Order           // by node: this replica's own place there, as last told
 	lining     []bool            // by node: a line is under way
 	unanswered []int             // by node: claims under way there
+	givingBack []int             // by node: give-backs under way there
 	free       int               // free slots, as last told, less what was claimed since
 	inUse      int               // as last told
 	fence      int64             // the largest seen
@@ -71,7 +72,7 @@ func (e *Engine) semaphore(name string) *semaphore {
 			s = &semaphore{
 				e: e, name: name, outbox: make([][]*Call, len(e.peers)), line: newLine(),
 				leases: map[string]*lease{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
-				unanswered: make([]int, len(e.peers)),
+				unanswered: make([]int, len(e.peers)), givingBack: make([]int, len(e.peers)),
 			}
 			e.sems[name] = s
 		}

@@ -195,17 +195,24 @@ func (s *semaphore) reconcile() {
 	}
 }
 
+// stands reports whether a node that was asked has put the request in line: it refused the claim. (One that refused a mend
+// has granted the claim; the give-back states the place.)
+func (a *attempt) stands(i int) bool {
+	return a.op.Wait && a.round == 0 && a.ballots[i].Kind == quorum.No
+}
+
 // reconcileAt sends a line to a node on which this replica's place is not what it should be: its oldest waiter, one
 // that claims counting where it was refused. While claims are under way there, only a place of a waiter that is gone is
-// replaced. mu is held.
+// replaced; while give-backs are, nothing is, as their answers tell it anew, and a line would wake us for what we gave
+// back. mu is held.
 func (s *semaphore) reconcileAt(i int) {
 	p := s.e.peers[i]
-	if !p.voting.Load() || s.lining[i] {
+	if !p.voting.Load() || s.lining[i] || s.givingBack[i] > 0 {
 		return
 	}
 	want := s.line.head()
 	for r := range s.line.claiming {
-		if a := r.attempt; a != nil && a.ballots[i].Kind == quorum.No && a.op.Wait && (want == nil || r.order.Compare(want.order) < 0) {
+		if a := r.attempt; a != nil && a.stands(i) && (want == nil || r.order.Compare(want.order) < 0) {
 			want = r
 		}
 	}
