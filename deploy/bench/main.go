@@ -30,8 +30,6 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"channel", "5 clients, 3 permits, 50 ms, over WebSocket, three nodes", contended{5, 3, 50 * time.Millisecond, 1, 0.98, 5 * time.Millisecond}.run},
 	{"crowd", "60 clients, 10 permits, 20 ms, over WebSocket, three nodes", contended{60, 10, 20 * time.Millisecond, 1, 0.95, 10 * time.Millisecond}.run},
-	{"lone", "a lone acquire through the engine, three nodes", lone},
-	{"pairs", "acquire and release, 100 at once, engine API, three nodes", pairs},
 	{"rest", "acquire and release over REST, embedded store, 50 connections", rest},
 	{"kill", "kill -9 of the server under load, embedded store, 50 times", kills},
 }
