@@ -28,7 +28,7 @@ type ruleGroup struct {
 }
 
 // Contract tries every rule of engine/node.go that one node can show by itself, each on a subject of its own, those about
-// long times aside (ContractOfTime). What only a readmission makes (copies, two leases on one slot) is left to the tests of
+// long times and large numbers aside (ContractOfTime, ContractOfBulk). What only a readmission makes (copies, two leases on one slot) is left to the tests of
 // readmission.
 func Contract(t *testing.T, open func(*testing.T) Subject) {
 	tryRules(t, open, []ruleGroup{
@@ -48,6 +48,11 @@ func Contract(t *testing.T, open func(*testing.T) Subject) {
 		{"reading", readingRules},
 		{"ends", endRules},
 	})
+}
+
+// ContractOfBulk tries the rules about thousands of leases: on subjects that take a claim in a millisecond.
+func ContractOfBulk(t *testing.T, open func(*testing.T) Subject) {
+	tryRules(t, open, []ruleGroup{{"bulk", bulkRules}})
 }
 
 // ContractOfTime tries the rules that need more time than anybody waits for, on subjects whose clock can be moved.

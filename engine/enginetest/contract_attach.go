@@ -32,9 +32,9 @@ var attachRules = []rule{
 		first := c.grant("L")
 		attach := c.attach("L", first)
 		attach.Left = time.Second
-		c.about("left", c.expect(engine.SaysAttached, attach).Left, 10*time.Second)
-		attach.Left = 30 * time.Second
-		c.equal("left", c.expect(engine.SaysAttached, attach).Left, 30*time.Second)
+		c.about("left", c.expect(engine.SaysAttached, attach).Left, leaseTTL)
+		attach.Left = 2 * leaseTTL
+		c.equal("left", c.expect(engine.SaysAttached, attach).Left, 2*leaseTTL)
 		attach.Left = engine.Never
 		c.equal("left", c.expect(engine.SaysAttached, attach).Left, engine.Never)
 	}},

@@ -41,7 +41,7 @@ var claimRules = []rule{
 		c.equal("slots", a.Slots, quorum.SlotsOf(0, 1))
 		c.equal("fence", a.Fence, int64(1<<52))
 		c.equal("ver", a.Ver, int64(0))
-		c.equal("left", a.Left, 10*time.Second)
+		c.equal("left", a.Left, leaseTTL)
 		c.equal("definition", a.Definition, ballot)
 		c.equal("free", a.Free, 3)
 		c.equal("beyond", a.Beyond.Len(), 0)
@@ -53,7 +53,7 @@ var claimRules = []rule{
 		claim.Weight, claim.Fence, claim.Owner.Gen = 2, 1<<52, 0
 		c.granted(claim)
 		r := c.record("L")
-		c.about("left", r.Left, 10*time.Second)
+		c.about("left", r.Left, leaseTTL)
 		c.about("age", -r.Age, 0)
 		c.about("touched", -r.Touched, 0)
 		r.Left, r.Age, r.Touched = 0, 0, 0
@@ -118,7 +118,7 @@ var claimRules = []rule{
 		c.equal("slots", a.Slots, first.Slots)
 		c.equal("fence", a.Fence, first.Fence)
 		c.equal("ver", a.Ver, first.Ver)
-		c.about("left", a.Left, 10*time.Second)
+		c.about("left", a.Left, leaseTTL)
 		c.equal("definition", a.Definition, first.Definition)
 		c.equal("free", a.Free, 2)
 	}},

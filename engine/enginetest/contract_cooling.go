@@ -21,7 +21,7 @@ var coolingRules = []rule{
 		c.equal("cooling", page.Cooling[0], engine.Cooling{Lease: "L", Slots: quorum.OneSlot(0)})
 		c.equal("the other slot", c.grant("M").Slots, quorum.OneSlot(1))
 		full := c.expect(engine.SaysFull, c.claim("N"))
-		c.about("next end", full.NextEnd, 10*time.Second)
+		c.about("next end", full.NextEnd, leaseTTL)
 	}},
 	{"a part cools too", func(c *contract) {
 		c.formed(engine.Value{Limit: 2, MinHold: time.Minute})

@@ -104,11 +104,11 @@ var lineRules = []rule{
 	{"a place lapses a second and a half after it was last stated", func(c *contract) {
 		c.formed(paused)
 		c.stateLine(engine.PlaceAlways, engine.Order{}, placeAt(10))
-		c.pass(1200 * time.Millisecond)
+		c.pass(time.Second)
 		c.stateLine(engine.PlaceIfLast, engine.Order{}, placeAt(20)) // refreshes
-		c.pass(1200 * time.Millisecond)
+		c.pass(time.Second)
 		c.equal("order", c.place(me).Order, placeAt(10).Order)
-		c.pass(310 * time.Millisecond)
+		c.pass(510 * time.Millisecond)
 		c.equal("places", len(c.view().Places), 0)
 	}},
 	{"a place that is passed over is not counted, and is again when it is refreshed", func(c *contract) {

@@ -17,7 +17,7 @@ var mendRules = []rule{
 		c.equal("slots", a.Slots, quorum.SlotsOf(2, 4))
 		c.equal("fence", a.Fence, last+1)
 		c.equal("ver", a.Ver, int64(1))
-		c.equal("left", a.Left, 10*time.Second)
+		c.equal("left", a.Left, leaseTTL)
 		c.equal("definition", a.Definition, mend.Ballot)
 		r := c.record("L")
 		r.Left, r.Age, r.Touched = 0, 0, 0
@@ -72,9 +72,9 @@ var mendRules = []rule{
 		c.grant("L")
 		mend := c.mend("L", 1, 0)
 		mend.TTL = time.Second
-		c.about("left", c.expect(engine.SaysMended, mend).Left, 10*time.Second)
-		mend.TTL = 40 * time.Second
-		c.equal("left", c.expect(engine.SaysMended, mend).Left, 40*time.Second)
+		c.about("left", c.expect(engine.SaysMended, mend).Left, leaseTTL)
+		mend.TTL = 2 * leaseTTL
+		c.equal("left", c.expect(engine.SaysMended, mend).Left, 2*leaseTTL)
 	}},
 	{"a mend of a granted lease may last for ever", func(c *contract) {
 		c.formed(engine.Value{Limit: 5})

@@ -1,9 +1,9 @@
 package enginetest
 
 import (
-	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/quorum"
@@ -57,35 +57,16 @@ var readingRules = []rule{
 		c.equal("definition", page.Definition, engine.Ballot{})
 		c.equal("leases", len(page.Leases)+len(page.Places)+len(page.Cooling), 0)
 	}},
-	{"pages of a view have every lease once", func(c *contract) {
-		const leases = 2500
-		c.formed(engine.Value{Limit: leases})
-		for i := range leases {
-			c.grant(fmt.Sprint("lease ", i))
-		}
-		seen := map[string]int{}
-		slots := quorum.Slots(nil)
-		pages := 0
-		for cursor := ""; ; pages++ {
-			a := c.expect(engine.SaysDone, &engine.View{Semaphore: sem, Cursor: cursor, Count: 400})
-			for _, r := range a.View.Leases {
-				seen[r.Lease]++
-				slots = slots.Union(r.Slots)
-			}
-			if cursor = a.View.Next; cursor == "" {
-				break
-			}
-		}
-		c.equal("leases", len(seen), leases)
-		c.equal("slots", slots, quorum.Slots{{First: 0, Last: leases - 1}})
-		for lease, times := range seen {
-			if times > 1 {
-				c.Errorf("%s is on %d pages", lease, times)
-			}
-		}
-		if pages < 2 {
-			c.Errorf("%d pages; want several", pages)
-		}
+	{"slots and names of any size come back whole", func(c *contract) {
+		c.form()
+		name := strings.Repeat("é", engine.NameMax/2)
+		c.write(engine.RegisterSemaphore, name, engine.Value{Limit: 100})
+		claim := c.claim(strings.Repeat("l", 26))
+		claim.Semaphore, claim.Info, claim.Weight = name, strings.Repeat("\x00", 4096), 100
+		c.granted(claim)
+		r := c.expect(engine.SaysDone, &engine.Find{Semaphore: name, Lease: claim.Lease}).Record
+		c.equal("slots", r.Slots, quorum.Slots{{First: 0, Last: 99}})
+		c.equal("info", r.Info, claim.Info)
 	}},
 	{"names are in the order of their bytes, with the prefix, after the last one, without what is deleted", func(c *contract) {
 		c.form()

@@ -138,17 +138,19 @@ var registerRules = []rule{
 		}
 	}},
 	{"nothing is dropped while anything is held, cools or waits", func(c *contract) {
-		c.formed(engine.Value{Limit: 2, MinHold: 300 * time.Millisecond})
+		c.formed(engine.Value{Limit: 2, MinHold: time.Second})
 		c.grant("L")
-		ballot := c.define(engine.Value{Deleted: true, MinHold: 300 * time.Millisecond})
+		c.grant("M")
+		c.expect(engine.SaysReleased, c.release("L"))
+		ballot := c.define(engine.Value{Deleted: true})
 		drop := &engine.Drop{Kind: engine.RegisterSemaphore, Name: sem, Ballot: ballot}
-		c.expect(engine.SaysNo, drop)
-		release := c.release("L")
-		c.expect(engine.SaysReleased, release)
+		c.expect(engine.SaysNo, drop) // M is held, L cools
+		c.expect(engine.SaysReleased, c.release("M"))
+		c.expect(engine.SaysNo, drop) // L cools; of what is deleted nothing begins to
+		c.pass(1010 * time.Millisecond)
 		c.waits(me, 10, 1)
 		c.expect(engine.SaysNo, drop)
 		c.stateLine(engine.PlaceAlways, engine.Order{}, engine.Place{})
-		c.pass(310 * time.Millisecond)
 		c.expect(engine.SaysDone, drop)
 	}},
 	{"fences grow across deletion and creation anew", func(c *contract) {

@@ -101,7 +101,7 @@ var releaseRules = []rule{
 		c.equal("ver", a.Ver, int64(4))
 		c.equal("fence", a.Fence, first.Fence)
 		c.equal("free", a.Free, 3)
-		c.about("left", a.Left, 10*time.Second)
+		c.about("left", a.Left, leaseTTL)
 		c.equal("tombstones", len(c.tombstones("L")), 0)
 	}},
 	{"a part of a version that the record has already changes nothing", func(c *contract) {
@@ -218,7 +218,7 @@ var tombstoneTimeRules = []rule{
 	{"a lapsed lease is barred by its late release", func(c *contract) {
 		c.formed(engine.Value{Limit: 1})
 		c.grant("L")
-		c.pass(11 * time.Second)
+		c.pass(leaseTTL + time.Second)
 		c.expect(engine.SaysReleased, c.release("L"))
 		c.expect(engine.SaysGone, c.claim("L"))
 	}},

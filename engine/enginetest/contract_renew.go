@@ -24,7 +24,7 @@ var renewRules = []rule{
 		c.formed(engine.Value{Limit: 5})
 		renew := c.renew("L", c.grant("L"))
 		renew.TTL = time.Second
-		c.about("left", c.expect(engine.SaysRenewed, renew).Left, 10*time.Second)
+		c.about("left", c.expect(engine.SaysRenewed, renew).Left, leaseTTL)
 	}},
 	{"a lease may be renewed to last for ever, and does not end by a later renewal", func(c *contract) {
 		c.formed(engine.Value{Limit: 5})

@@ -18,6 +18,7 @@ func TestStateKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	Contract(t, openState)
 	ContractOfTime(t, openState)
+	ContractOfBulk(t, openState)
 }
 
 // openMemory opens a localnode that keeps nothing on disk. (The durable one has its test beside it.)
@@ -38,4 +39,5 @@ func TestANodeInMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	Contract(t, openMemory)
 	ContractOfTime(t, openMemory)
+	ContractOfBulk(t, openMemory)
 }

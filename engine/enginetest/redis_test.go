@@ -64,3 +64,14 @@ func TestTheScriptsKeepTheContractOfTime(t *testing.T) {
 	t.Parallel()
 	ContractOfTime(t, openMini)
 }
+
+func TestTheScriptsKeepTheContractOfBulk(t *testing.T) {
+	t.Parallel()
+	ContractOfBulk(t, func(t *testing.T) Subject {
+		node, err := redisnode.New(redisnode.Config{Addr: redistest.Start(t).Addr(), NodeTimeout: answerWithin})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Subject{Node: node}
+	})
+}
