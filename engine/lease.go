@@ -69,8 +69,8 @@ func (l *lease) agrees(b *quorum.Ballot) bool {
 // grant makes a lease of an attempt that Q ballots agreed on. mu is held.
 func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 	r, now := a.r, s.e.cfg.Now()
-	s.noteFree(a)
 	s.line.leave(r)
+	s.noteFree(a)
 	l := &lease{
 		s: s, r: r, id: a.op.Lease, by: a.op.By, owner: a.op.Owner, info: a.op.Info, weight: r.weight, asked: r.ask.Permits,
 		slots: v.Slots, fence: v.Fence, ver: v.Ver, ballot: v.Definition, ttl: a.op.TTL, since: now, heldAt: a.t0, index: -1,

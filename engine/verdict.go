@@ -21,12 +21,14 @@ func (s *semaphore) note(i int, ans *Answer) {
 // refused puts a request whose claim was refused back in line, or ends it. mu is held.
 func (s *semaphore) refused(a *attempt) {
 	r, now := a.r, s.e.cfg.Now()
-	s.noteFree(a)
 	if r.phase != waiting {
+		s.noteFree(a)
 		return
 	}
 	r.splits = 0
 	s.line.returns(r)
+	s.noteFree(a)
+	s.free = min(s.free, r.weight-1) // whatever nodes call free (paused, or each another slot), it was not to be had
 	if countSays(a.says, SaysUndefined) >= s.e.quorum {
 		s.undefined(r)
 		return
@@ -55,8 +57,8 @@ func countSays(all []Says, want Says) int {
 	return n
 }
 
-// noteFree learns from a verdict how many slots are free: so many that Q nodes have as many. Behind others none is free
-// for us.
+// noteFree learns from a verdict, whose request claims no more, how many slots are free: so many that Q nodes have as many.
+// Behind others none is free for us.
 func (s *semaphore) noteFree(a *attempt) {
 	var frees []int
 	behind := false
