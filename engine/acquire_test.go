@@ -9,10 +9,16 @@ import (
 	"github.com/permitd/permitd/engine/enginetest"
 )
 
-// open starts an engine on a cluster of n formed nodes. It is closed with the test.
+// open starts an engine on the nodes of a cluster, forming it if need be. It is closed with the test.
 func open(t *testing.T, c *enginetest.Cluster, faults enginetest.Faults) *engine.Engine {
 	t.Helper()
-	e, err := engine.Open(engine.Config{Nodes: c.Replica(faults).Nodes(), Now: c.Now})
+	return openOn(t, c, c.Replica(faults))
+}
+
+// openOn is open with ways to the nodes that the caller has in hand.
+func openOn(t *testing.T, c *enginetest.Cluster, ways enginetest.Replica) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(engine.Config{Nodes: ways.Nodes(), Now: c.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

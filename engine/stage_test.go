@@ -1,0 +1,203 @@
+package engine_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// db is the semaphore of every schedule.
+const db = "db"
+
+// stage is where schedules are played: three formed nodes A, B and C (Q = 2), in a bubble, without latency.
+type stage struct {
+	*enginetest.Cluster
+	t       *testing.T
+	a, b, c *enginetest.Server
+	eras    map[*enginetest.Server][]int64 // what servers know that are no longer in their first era
+}
+
+// play plays a schedule, and looks at the end whether the nodes' memories are sound.
+func play(t *testing.T, schedule func(t *testing.T, s *stage)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := enginetest.NewCluster(t, 3)
+		c.Form()
+		schedule(t, &stage{c, t, c.Servers[0], c.Servers[1], c.Servers[2], map[*enginetest.Server][]int64{}})
+		for _, server := range c.Servers {
+			if err := server.Check(); err != nil {
+				t.Errorf("%s: %v", server.Name(), err)
+			}
+		}
+	})
+}
+
+// header is what a coordinator knows when it asks a server.
+func (s *stage) header(server *enginetest.Server) *engine.Header {
+	h := &engine.Header{Cluster: "enginetest-cluster"}
+	for i, other := range s.Servers {
+		h.Known = append(h.Known, 1)
+		if other == server {
+			h.Index = i
+		}
+	}
+	if known := s.eras[server]; known != nil {
+		h.Known = known
+	}
+	return h
+}
+
+// do executes an operation on a server as some coordinator would ask for it now.
+func (s *stage) do(server *enginetest.Server, op engine.Op) *engine.Answer {
+	return server.Execute(s.header(server), server.Time(), engine.Placement{}, op)
+}
+
+// all are the slots of a semaphore.
+func all(limit int) quorum.Slots { return quorum.Slots{{First: 0, Last: limit - 1}} }
+
+// stray is an undecided ballot of somebody who plays no part, on one node only: it keeps slots from being granted there.
+// The release that is returned ends it.
+func (s *stage) stray(server *enginetest.Server, fence int64, slots quorum.Slots) *engine.Release {
+	s.t.Helper()
+	id := "stray-" + slots.String()
+	mend := &engine.Mend{
+		Semaphore: db, Lease: id, By: id, Slots: slots, Fence: fence, TTL: time.Minute,
+		Until: server.Time() + time.Second.Microseconds(),
+	}
+	if a := s.do(server, mend); a.Says != engine.SaysMended {
+		s.t.Fatalf("%s says %s to a stray ballot on %v", server.Name(), a.Says, slots)
+	}
+	return &engine.Release{Semaphore: db, Lease: id, By: id, Why: engine.WhyGivenBack}
+}
+
+// newEra makes a node one of a larger era, as a readmission does, with the memory that it has.
+func (s *stage) newEra(server *enginetest.Server) {
+	s.t.Helper()
+	h := s.header(server)
+	known := slices.Clone(h.Known)
+	known[h.Index]++
+	token, runID := engine.Ballot{Counter: 2, Replica: "test"}, server.RunID()
+	for _, op := range []engine.Op{
+		&engine.Freeze{Token: token, Was: engine.Ballot{Counter: 1, Replica: "enginetest"}, Cluster: h.Cluster, RunID: runID},
+		&engine.Load{Token: token, RunID: runID, Cluster: h.Cluster, N: len(s.Servers), Index: h.Index, Known: known},
+		&engine.Commit{Token: token, RunID: runID},
+	} {
+		if a := s.do(server, op); a.Says != engine.SaysDone {
+			s.t.Fatalf("%s says %s to %s", server.Name(), a.Says, engine.OpName(op))
+		}
+	}
+	s.eras[server] = known
+}
+
+// on returns the slots that a lease has on a server; "" if it has no record there.
+func (s *stage) on(server *enginetest.Server, lease string) string {
+	if r := server.Record(db, lease); r != nil {
+		return r.Slots.String()
+	}
+	return ""
+}
+
+// count counts from now on how often a server executes an operation.
+func (s *stage) count(server *enginetest.Server, name string) *atomic.Int64 {
+	n := &atomic.Int64{}
+	server.Around(func(next enginetest.Apply) enginetest.Apply {
+		return func(now int64, h *engine.Header, at int64, p engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
+			if engine.OpName(op) == name {
+				n.Add(1)
+			}
+			return next(now, h, at, p, op)
+		}
+	})
+	return n
+}
+
+// everywhere fails the test unless the lease has these slots on each of the servers ("": no record).
+func (s *stage) everywhere(lease, slots string, servers ...*enginetest.Server) {
+	s.t.Helper()
+	for _, server := range servers {
+		if got := s.on(server, lease); got != slots {
+			s.t.Errorf("on %s lease %s has the slots %q; want %q", server.Name(), lease, got, slots)
+		}
+	}
+}
+
+// player is a replica that plays a part: its engine, and its ways to the nodes.
+type player struct {
+	*engine.Engine
+	t       *testing.T
+	a, b, c *enginetest.Node
+	ways    enginetest.Replica
+}
+
+// player returns one more replica. Its calls may be held as long as the test likes.
+func (s *stage) player() *player {
+	s.t.Helper()
+	ways := s.Replica(enginetest.Faults{Timeout: -1})
+	return &player{openOn(s.t, s.Cluster, ways), s.t, ways[0], ways[1], ways[2], ways}
+}
+
+// declare puts a definition in force.
+func (p *player) declare(def engine.Definition) {
+	p.t.Helper()
+	if _, _, err := p.Put(p.t.Context(), db, def, engine.Condition{}, "test"); err != nil {
+		p.t.Fatal(err)
+	}
+	synctest.Wait() // it returns when two nodes have accepted
+}
+
+// ask makes a request and returns at once.
+func (p *player) ask(ask engine.Ask) *asked {
+	a := &asked{t: p.t, start: time.Now()}
+	a.Request = p.Ask(db, ask, a)
+	return a
+}
+
+// acquire makes a request that must be granted at once.
+func (p *player) acquire(ask engine.Ask) engine.Lease {
+	p.t.Helper()
+	return p.ask(ask).mustHold()
+}
+
+// release gives a lease back but for keep permits.
+func (p *player) release(l engine.Lease, keep int) {
+	p.t.Helper()
+	if _, err := p.Release(p.t.Context(), db, l.Capability, keep); err != nil {
+		p.t.Errorf("release: %v", err)
+	}
+	synctest.Wait() // it returns at the second acknowledgement
+}
+
+// renewal is a renewal under way.
+type renewal struct {
+	t     *testing.T
+	done  bool
+	lease engine.Lease
+	err   error
+}
+
+// renew begins a renewal by capability and lets it go as far as it can.
+func (p *player) renew(l engine.Lease, ttl time.Duration) *renewal {
+	r := &renewal{t: p.t}
+	go func() {
+		r.lease, r.err = p.Renew(p.t.Context(), db, l.Capability, ttl)
+		r.done = true
+	}()
+	synctest.Wait()
+	return r
+}
+
+// verdict fails the test unless the renewal has come to an end by now.
+func (r *renewal) verdict() (engine.Lease, error) {
+	r.t.Helper()
+	synctest.Wait()
+	if !r.done {
+		r.t.Fatal("the renewal is still under way")
+	}
+	return r.lease, r.err
+}
