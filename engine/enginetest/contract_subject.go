@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/permitd/permitd/engine"
-	"github.com/permitd/permitd/engine/quorum"
 )
 
 const (
@@ -226,149 +224,6 @@ func (c *contract) about(what string, got, want time.Duration) {
 	slack := time.Since(c.start)
 	if got > want || got < want-slack {
 		c.Errorf("%s: %s; want %s, or less by at most %s", what, got, want, slack)
-	}
-}
-
-// claim returns a claim for one slot by a lease: attempt "lease/1", for a minute, later in line than all before.
-func (c *contract) claim(lease string) *engine.Claim {
-	return c.claimOf(me, lease)
-}
-
-func (c *contract) claimOf(replica, lease string) *engine.Claim {
-	c.order++
-	return &engine.Claim{
-		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease}, Info: "info of " + lease,
-		Weight: 1, TTL: leaseTTL, Order: engine.Order{Arrival: c.order, Replica: replica, Seq: c.order},
-	}
-}
-
-// granted claims and fails the test unless it is granted.
-func (c *contract) granted(claim *engine.Claim) *engine.Answer {
-	c.Helper()
-	return c.expect(engine.SaysGranted, claim)
-}
-
-// grant gives one slot to a lease.
-func (c *contract) grant(lease string) *engine.Answer {
-	c.Helper()
-	return c.granted(c.claim(lease))
-}
-
-// release returns the release of all of a lease that claim got, by its owner.
-func (c *contract) release(lease string) *engine.Release {
-	return &engine.Release{
-		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease},
-		Why: engine.WhyReleased, Replica: me,
-	}
-}
-
-// renew returns a renewal of what the node answered about the lease.
-func (c *contract) renew(lease string, a *engine.Answer) *engine.Renew {
-	return &engine.Renew{
-		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease},
-		Ver: a.Ver, Slots: a.Slots, Fence: a.Fence, Ballot: a.Definition, Until: c.now() + leaseTTL.Microseconds(),
-		TTL: leaseTTL,
-	}
-}
-
-// mend returns a mend of a new lease onto slots, under the last ballot.
-func (c *contract) mend(lease string, ver int64, slots ...int) *engine.Mend {
-	return &engine.Mend{
-		Semaphore: sem, Lease: lease, By: lease + "/1", Owner: engine.Owner{Nonce: "owner of " + lease}, Info: "info of " + lease,
-		Ver: ver, Slots: quorum.SlotsOf(slots...), Ballot: engine.Ballot{Counter: c.ballots, Replica: me}, TTL: leaseTTL,
-		First: true, Until: c.now() + leaseTTL.Microseconds(), New: true,
-	}
-}
-
-// record reads a lease; nil if there is none.
-func (c *contract) record(lease string) *engine.Record {
-	c.Helper()
-	return c.expect(engine.SaysDone, &engine.Find{Semaphore: sem, Lease: lease}).Record
-}
-
-// tombstones reads those of a lease.
-func (c *contract) tombstones(lease string) []engine.Tombstone {
-	c.Helper()
-	return c.expect(engine.SaysDone, &engine.Find{Semaphore: sem, Lease: lease}).Tombstones
-}
-
-// view reads the semaphore, which must fit a page.
-func (c *contract) view() *engine.ViewPage {
-	c.Helper()
-	page := c.expect(engine.SaysDone, &engine.View{Semaphore: sem, Count: 1000}).View
-	if page == nil || page.Next != "" {
-		c.Fatalf("the semaphore does not fit one page: %+v", page)
-	}
-	return page
-}
-
-// place reads the place of a replica; its order is zero if it has none.
-func (c *contract) place(replica string) engine.Placed {
-	c.Helper()
-	for _, p := range c.view().Places {
-		if p.Order.Replica == replica {
-			return p
-		}
-	}
-	return engine.Placed{}
-}
-
-// waits states a place of a replica with one waiter by the mode "always", and returns it.
-func (c *contract) waits(replica string, arrival int64, weight int) engine.Place {
-	c.Helper()
-	place := engine.Place{
-		Order:  engine.Order{Arrival: arrival, Replica: replica, Seq: arrival},
-		Weight: weight, Count: 1, Total: weight,
-	}
-	c.want(engine.SaysDone, c.state(engine.Placement{Mode: engine.PlaceAlways, Place: place}, &engine.Line{Semaphore: sem, Replica: replica}))
-	return place
-}
-
-// wake waits for the next wake of the semaphore.
-func (c *contract) wake() engine.Wake {
-	c.Helper()
-	select {
-	case w := <-c.woken:
-		return w
-	case <-time.After(wakeWithin):
-		c.Fatal("no wake came")
-		return engine.Wake{}
-	}
-}
-
-// listening returns when wakes are heard: a node may still be subscribing after it was seen.
-func (c *contract) listening() {
-	c.Helper()
-	for end := time.Now().Add(wakeWithin); time.Now().Before(end); {
-		mark := c.mark()
-		select {
-		case w := <-c.woken:
-			if w.Semaphore == mark {
-				return
-			}
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	c.Fatal("no wake was heard in time")
-}
-
-// mark makes the node send one wake, for a semaphore of its own.
-func (c *contract) mark() string {
-	c.Helper()
-	mark := fmt.Sprintf("mark %d", c.ballots)
-	c.write(engine.RegisterSemaphore, mark, engine.Value{Limit: 1, Paused: true})
-	place := engine.Place{Order: engine.Order{Arrival: 1, Replica: me, Seq: 1}, Weight: 1, Count: 1, Total: 1}
-	c.want(engine.SaysDone, c.state(engine.Placement{Mode: engine.PlaceAlways, Place: place}, &engine.Line{Semaphore: mark, Replica: me}))
-	c.write(engine.RegisterSemaphore, mark, engine.Value{Limit: 1})
-	return mark
-}
-
-// noWake fails the test if a wake has been sent until now: it lets the node send one more and sees that this one comes first.
-func (c *contract) noWake() {
-	c.Helper()
-	mark := c.mark()
-	if w := c.wake(); w.Semaphore != mark {
-		c.Fatalf("the node sent %+v; no wake was due", w)
 	}
 }
 

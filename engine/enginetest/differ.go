@@ -65,26 +65,6 @@ type differ struct {
 	now   int64            // the node's time as last told, µs
 }
 
-// ears are what one replica hears.
-type ears struct {
-	woken  chan engine.Wake
-	probed chan engine.Probe // has room for the first one
-}
-
-// Probed keeps the first probe.
-func (e *ears) Probed(p engine.Probe, _ bool) {
-	select {
-	case e.probed <- p:
-	default:
-	}
-}
-
-// Down is noticed by the answer that does not come.
-func (e *ears) Down(error) {}
-
-// Woken keeps a wake.
-func (e *ears) Woken(w engine.Wake) { e.woken <- w }
-
 // form forms the node and the state alike.
 func (d *differ) form() {
 	d.Helper()
@@ -124,7 +104,7 @@ func (d *differ) both(header *engine.Header, at int64, placement engine.Placemen
 	}
 	d.now = got.Time
 	want, wakes := d.state.Apply(d.now, header, at, placement, op)
-	d.compare(op, placement, comparable(got), comparable(want))
+	d.compare(op, placement, compared(got), compared(want))
 	for _, wake := range wakes {
 		d.compareWake(op, wake)
 	}
@@ -193,6 +173,9 @@ func (d *differ) compareMemory(op engine.Op, all bool) {
 		read(&engine.Peek{Kind: engine.RegisterCluster, Name: name})
 	}
 	read(&engine.Names{Count: 1000})
+	if err := d.state.Check(); err != nil {
+		d.fail("the state is wrong in itself: %v", err)
+	}
 }
 
 // semaphoreOf returns the semaphore that an operation is about, "" if about none.
@@ -220,9 +203,9 @@ func registerOf(kind, name string) string {
 	return name
 }
 
-// comparable returns the answer without what may differ: times of this side, texts for people, names that nodes make up,
+// compared returns the answer without what may differ: times of this side, texts for people, names that nodes make up,
 // orders that mean nothing, cursors.
-func comparable(a *engine.Answer) *engine.Answer {
+func compared(a *engine.Answer) *engine.Answer {
 	c := *a
 	c.Sent, c.Received, c.Reason = 0, 0, ""
 	if c.Node != nil {
@@ -248,74 +231,6 @@ func (d *differ) compare(op engine.Op, placement engine.Placement, got, want *en
 	if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		d.fail("%s %+v\nplacement %+v\nthe state says %s\nthe node says %s\n(-state +node):\n%s",
 			engine.OpName(op), op, placement, summary(want), summary(got), diff)
-	}
-}
-
-// compareWake waits for a wake that the state has sent, if its replica is there.
-func (d *differ) compareWake(op engine.Op, want engine.Wake) {
-	d.Helper()
-	ears := d.ears[want.Order.Replica]
-	if ears == nil {
-		return
-	}
-	select {
-	case got := <-ears.woken:
-		if got != want {
-			d.fail("%s %+v\nthe state sends %+v\nthe node sends %+v", engine.OpName(op), op, want, got)
-		}
-	case <-time.After(wakeWithin):
-		d.fail("%s %+v\nthe state sends %+v, the node nothing", engine.OpName(op), op, want)
-	}
-}
-
-// listen returns when every replica hears its wakes: nodes may still be subscribing. Each gets one over a semaphore of its own.
-func (d *differ) listen() {
-	d.Helper()
-	header := &engine.Header{Cluster: clusterID, Index: 1, Known: []int64{7, 7, 7}}
-	for replica, ears := range d.ears {
-		semaphore := "listening " + replica
-		d.both(header, 0, engine.Placement{}, &engine.Accept{
-			Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: engine.Ballot{Counter: 1, Replica: me}, Value: engine.Value{Limit: 1},
-		})
-		for try := int64(1); !d.heard(ears, header, semaphore, engine.Order{Arrival: try, Replica: replica, Seq: try}); try++ {
-			if try > 1000 {
-				d.fail("%s hears no wakes", replica)
-			}
-		}
-		d.both(header, 0, engine.Placement{Mode: engine.PlaceAlways}, &engine.Line{Semaphore: semaphore, Replica: replica})
-	}
-}
-
-// heard states a place that is woken, and reports whether its replica has heard it soon.
-func (d *differ) heard(ears *ears, header *engine.Header, semaphore string, order engine.Order) bool {
-	d.Helper()
-	op := &engine.Line{Semaphore: semaphore, Replica: order.Replica}
-	placement := engine.Placement{Mode: engine.PlaceAlways, Place: engine.Place{Order: order, Weight: 1, Count: 1, Total: 1}}
-	a := d.send(header, 0, placement, op)
-	d.state.Apply(a.Time, header, 0, placement, op)
-	soon := time.After(20 * time.Millisecond)
-	for {
-		select {
-		case w := <-ears.woken:
-			if w.Order == order {
-				return true
-			}
-		case <-soon:
-			return false
-		}
-	}
-}
-
-// quiet fails the test if a replica has heard more wakes than the state has sent.
-func (d *differ) quiet() {
-	d.Helper()
-	time.Sleep(20 * time.Millisecond)
-	for replica, ears := range d.ears {
-		select {
-		case got := <-ears.woken:
-			d.fail("the node sent %s %+v, the state nothing", replica, got)
-		default:
-		}
 	}
 }
 
