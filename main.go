@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, "permitd:", err)
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			fmt.Fprintln(stderr, "permitd:", line)
+		}
 		return exitCode(err)
 	}
 	return 0
@@ -45,13 +48,14 @@ func newRoot() *cobra.Command {
 	root.SilenceUsage = true
 	root.SilenceErrors = true
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newVersion())
+	root.AddCommand(newServe(), newHealth(), newVersion())
 	return root
 }
 
 // Exit codes, of sysexits.h.
 const (
 	exitUsage         = 64
+	exitUnavailable   = 69
 	exitInternal      = 70
 	exitConfiguration = 78
 )

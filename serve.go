@@ -52,8 +52,8 @@ func newServe() *cobra.Command {
 			if err := readEnvironment(cmd); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("data") && len(f.redis) > 0 {
-				return misconfigured("--data and --redis exclude each other: permits live in one directory, or on Redis")
+			if err := f.validate(cmd.Flags().Changed); err != nil {
+				return err
 			}
 			return f.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -71,6 +71,22 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
+// validate reports all that cannot be, at once.
+func (f *serveFlags) validate(given func(flag string) bool) error {
+	var wrong error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = errors.Join(wrong, misconfigured(format, args...))
+		}
+	}
+	redis := len(f.redis) > 0
+	check(!redis || !given("data"), "--data and --redis exclude each other: permits live in one directory, or on Redis")
+	check(redis || !given("redis-prefix"), "--redis-prefix is for --redis")
+	check(f.nodeTimeout >= nodeTimeoutMin && f.nodeTimeout <= nodeTimeoutMax, "--node-timeout must be %v to %v", nodeTimeoutMin, nodeTimeoutMax)
+	check(f.maxConnections >= 1, "--max-connections must be at least 1")
+	return wrong
+}
+
 // serve serves until ctx ends.
 func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
@@ -85,7 +101,7 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 	}
 	e, err := engine.Open(engine.Config{Nodes: nodes, NodeTimeout: f.nodeTimeout, Log: log})
 	if err != nil {
-		return misconfigured("%w", err)
+		return misconfigured("--redis: %w", err)
 	}
 	s := server.New(server.Config{
 		Engine: e, Version: version, LocalOnly: !f.insecure, MaxConnections: f.connections(log), Log: log,

@@ -1,12 +1,20 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/permitd/permitd/engine"
 )
+
+// over is a context that has ended: for a look that waits for nothing.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // healthz says that the process serves at all: for a supervisor that restarts it.
 func (s *Server) healthz(c echo.Context) error {
@@ -24,13 +32,13 @@ func (s *Server) readyz(c echo.Context) error {
 	if s.draining.Load() {
 		return engine.ErrDraining
 	}
-	quorum, nodes := s.engine.Nodes()
-	if problem := WithoutQuorum(quorum, nodes); problem != "" {
-		return newProblem(kindQuorumUnavailable, "%s", problem)
+	if err := s.engine.Ready(over); err != nil {
+		return newProblem(kindQuorumUnavailable, "%s", oneLine(err.Error()))
 	}
 	if wantsText(c.Request()) {
 		return answerText(c, http.StatusOK, "ready\n")
 	}
+	quorum, nodes := s.engine.Nodes()
 	return answerJSON(c, http.StatusOK, struct {
 		Status string `json:"status"`
 		Quorum int    `json:"quorum"`

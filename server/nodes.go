@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,25 +74,6 @@ func (s *Server) nodes(c echo.Context) error {
 // oneLine makes a field of a column out of an error of somebody else.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// missing names the nodes that do not vote, and says why.
-func missing(nodes []engine.NodeStatus) string {
-	var parts []string
-	for _, n := range nodes {
-		if n.State == nodeUp {
-			continue
-		}
-		part := n.Name + " is " + n.State
-		if n.Reason != "" {
-			part += " (" + oneLine(n.Reason) + ")"
-		}
-		parts = append(parts, part)
-	}
-	if len(parts) == 0 {
-		return "none is missing"
-	}
-	return strings.Join(parts, ", ")
-}
-
 // votes counts the nodes that vote.
 func votes(nodes []engine.NodeStatus) (n int) {
 	for _, node := range nodes {
@@ -102,13 +82,4 @@ func votes(nodes []engine.NodeStatus) (n int) {
 		}
 	}
 	return n
-}
-
-// WithoutQuorum says which nodes are missing, in one line; "" when a quorum votes.
-func WithoutQuorum(quorum int, nodes []engine.NodeStatus) string {
-	up := votes(nodes)
-	if up >= quorum {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d nodes vote and %d are needed: %s", up, len(nodes), quorum, missing(nodes))
 }
