@@ -13,8 +13,8 @@ type found struct {
 	holders    []int     // the node of each record
 	best       *Record   // of the most frequent attempt, the record with the largest ver; nil: there is none
 	alike      bool      // Q nodes have best's By, Slots, Fence, Ver and Ballot, none a copy
-	n          int   // nodes
-	answered   int   // of them
+	n          int       // nodes
+	answered   int       // of them
 	left       time.Duration
 	owner      Owner // the largest seen
 	tombstones []Tombstone
@@ -134,7 +134,7 @@ func (l *lease) catchUp(f *found) bool {
 	if !f.alike || f.best.By != l.by || f.owner != l.owner {
 		return false
 	}
-	if f.best.Ver > l.ver {
+	if f.best.Ver >= l.ver { // what this replica gave back under the same ver was given back in vain
 		l.ver, l.slots, l.weight = f.best.Ver, f.best.Slots, f.best.Slots.Len()
 	}
 	l.heldAt = max(l.heldAt, f.asked)

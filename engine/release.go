@@ -4,14 +4,22 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/permitd/permitd/engine/quorum"
 )
 
 // releasing is a release on its way to the nodes. Guarded by s.mu.
 type releasing struct {
+	part       quorum.Slots // empty: all
 	acks, kept int
-	done       chan struct{} // closed when Q have acknowledged, or refused to
+	outdated   int           // nodes that still have slots of the part, under a ver that this replica did not know of
+	done       chan struct{} // closed when Q have acknowledged, or can not any more
 	closed     bool
+	err        error // set before done is closed
 }
+
+// errOutdated says that a part was given back before, through another replica, so that this one has changed nothing.
+var errOutdated = fmt.Errorf("%w: a part was given back elsewhere", ErrInProgress)
 
 // release ends a lease of this replica, or a part of it (op.Slots): it goes to all nodes until each has
 // acknowledged it or the lease's time is over, whoever asked for it has gone or not. If the head of the line fits into what comes
@@ -40,7 +48,7 @@ func (s *semaphore) release(l *lease, op *Release) *releasing {
 	} else {
 		op.Left = Never
 	}
-	rl := &releasing{done: make(chan struct{})}
+	rl := &releasing{part: op.Slots, done: make(chan struct{})}
 	for i := range s.e.peers {
 		s.tell(i, op, nil, until, func(a *Answer) { s.locked(func() { s.acknowledged(rl, i, a) }) })
 	}
@@ -57,12 +65,19 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	s.note(i, a)
 	switch {
 	case a.Err != nil:
+	case a.Says == SaysReleased && a.Slots.Overlaps(rl.part):
+		rl.outdated++
 	case a.Says == SaysReleased:
 		rl.acks++
 	default:
 		rl.kept++
 	}
-	if n := len(s.e.peers); !rl.closed && (rl.acks >= s.e.quorum || rl.kept > n-s.e.quorum) {
+	n := len(s.e.peers)
+	outdated := rl.outdated > n-s.e.quorum
+	if !rl.closed && (rl.acks >= s.e.quorum || rl.kept > n-s.e.quorum || outdated) {
+		if outdated {
+			rl.err = errOutdated
+		}
 		rl.closed = true
 		close(rl.done)
 	}
@@ -111,14 +126,29 @@ func (e *Engine) Release(ctx context.Context, name, capability string, keep int)
 	if keep < 0 {
 		return Released{}, &InvalidError{Field: "keep", Detail: "must not be negative"}
 	}
-	s := e.known(name)
-	if s == nil || s.leases[id] == nil {
-		if s != nil {
-			s.unlock()
+	for range 2 {
+		s := e.known(name)
+		if s == nil || s.leases[id] == nil {
+			if s != nil {
+				s.unlock()
+			}
+			return e.releaseFound(ctx, name, id, keep)
 		}
-		return e.releaseFound(ctx, name, id, keep)
+		l := s.leases[id]
+		rd, err := e.releaseKnown(ctx, l, keep)
+		if err != errOutdated {
+			return rd, err
+		}
+		if err := e.howEnded(ctx, l); err != nil {
+			return Released{}, err
+		}
 	}
-	l := s.leases[id]
+	return Released{}, ErrInProgress
+}
+
+// releaseKnown releases a lease of this replica. s.mu is held, and let go.
+func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int) (Released, error) {
+	s := l.s
 	if l.renewal != nil && l.first { // its holder has not even heard of it
 		s.unlock()
 		return Released{}, ErrInProgress
@@ -129,7 +159,7 @@ func (e *Engine) Release(ctx context.Context, name, capability string, keep int)
 	}
 	now := e.cfg.Now()
 	lapsed := now >= l.end
-	rd := Released{ID: id, Held: keep > 0, Weight: keep, Cooling: l.cools(now, s.def)}
+	rd := Released{ID: l.id, Held: keep > 0, Weight: keep, Cooling: l.cools(now, s.def)}
 	rl := s.release(l, l.part(keep))
 	s.unlock()
 	if lapsed {
@@ -170,7 +200,7 @@ func (e *Engine) await(ctx context.Context, rl *releasing, rd Released) (Release
 	case <-timer.C:
 		return Released{}, ErrNotConfirmed
 	}
-	return rd, nil
+	return rd, rl.err
 }
 
 // releaseFound releases a lease that this replica does not know: another has granted it, or this one did before a restart, or
@@ -202,12 +232,17 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (R
 		return Released{}, keepError(keep, f.best.Slots.Len())
 	}
 	rd := Released{ID: id, Held: keep > 0, Weight: keep}
-	var rl *releasing
+	var under []*releasing
 	for _, rec := range f.attempts() {
 		l := s.leaseOf(rec, f)
 		rd.Cooling = max(rd.Cooling, l.cools(e.cfg.Now(), def))
-		rl = s.release(l, l.part(keep))
+		under = append(under, s.release(l, l.part(keep)))
 	}
 	s.unlock()
-	return e.await(ctx, rl, rd)
+	for _, rl := range under { // any of the attempts may be the one that was granted
+		if _, err := e.await(ctx, rl, rd); err != nil {
+			return Released{}, err
+		}
+	}
+	return rd, nil
 }
