@@ -51,6 +51,9 @@ func (m *semaphore) checkSlots() error {
 		return true
 	})
 	for _, c := range m.cooling.items {
+		if len(c.slots) == 0 {
+			errs = append(errs, fmt.Errorf("nothing of lease %s cools", c.lease))
+		}
 		for n := range c.slots.All() {
 			uses[n]++
 		}

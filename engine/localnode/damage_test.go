@@ -12,13 +12,18 @@ import (
 )
 
 // flips is how many places of each file are tried.
-const flips = 200
+func flips() uint64 {
+	if testing.Short() {
+		return 40
+	}
+	return 200
+}
 
 func TestABitThatFlippedInTheFirstFileIsToldOrHarmless(t *testing.T) {
 	t.Parallel()
 	cfg, want := used(t)
 	told := 0
-	for seed := range uint64(flips) {
+	for seed := range flips() {
 		damaged := twin(t, cfg, firstName, flip(seed))
 		node, err := Open(damaged)
 		if errors.Is(err, ErrDamaged) {
@@ -41,7 +46,7 @@ func TestABitThatFlippedInTheSecondFileIsToldOrHarmless(t *testing.T) {
 	t.Parallel()
 	cfg, want := used(t)
 	told := 0
-	for seed := range uint64(flips) {
+	for seed := range flips() {
 		var log logged
 		damaged := twin(t, cfg, secondName, flip(seed))
 		damaged.Log = log.log()

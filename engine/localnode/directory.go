@@ -12,6 +12,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // What lies in the directory.
@@ -93,7 +94,7 @@ func (o *opening) create(path string) error {
 		return err
 	}
 	db, err := bolt.Open(fresh, fileMode, firstOptions())
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("%s %w", o.dir, ErrInUse)
 	} else if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (o *opening) openFirst(path string, to *contents) error {
 		return err
 	})
 	switch {
-	case errors.Is(err, bolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("%s %w", o.dir, ErrInUse)
 	case errors.Is(err, fs.ErrPermission):
 		return err

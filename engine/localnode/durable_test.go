@@ -127,8 +127,8 @@ func TestAfterTheMachineWasStartedAnewEverySemaphoreWaitsOutTheLongestTTL(t *tes
 	f.renew(t, "M", 10*time.Minute)
 	f.endlessOf(t, "endless")
 	f.endlessOf(t, "ended")
-	last := f.says(t, releaseOf("ended", "a", engine.WhyReleased), engine.SaysReleased)
-	last = f.says(t, claimOf("N", "a"), engine.SaysGranted)
+	f.says(t, releaseOf("ended", "a", engine.WhyReleased), engine.SaysReleased)
+	last := f.says(t, claimOf("N", "a"), engine.SaysGranted)
 	f.node.Close()
 
 	clock := newHandClock(time.Minute)

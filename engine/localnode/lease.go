@@ -34,15 +34,15 @@ func (v *visit) drop(l *lease, cool bool) {
 
 // take takes slots away from a record.
 func (v *visit) take(l *lease, slots quorum.Slots, cool bool) {
-	if len(slots) == 0 {
-		return
-	}
 	l.slots = l.slots.Minus(slots)
 	v.freeSlots(l, slots, cool)
 }
 
 // freeSlots frees slots that a record had, or lets them cool until granted + min_hold if they may.
 func (v *visit) freeSlots(l *lease, slots quorum.Slots, cool bool) {
+	if len(slots) == 0 {
+		return
+	}
 	m := v.semaphore
 	if ends := l.granted + m.minHold(); cool && ends > v.now {
 		c := &cooling{ending: ending{at: ends}, semaphore: m, lease: l.id, slots: slots}

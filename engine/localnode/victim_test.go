@@ -58,10 +58,13 @@ func (f *former) work(name string, tell func(string, ...any)) {
 			continue
 		}
 		if n%10 == 0 {
-			a = f.do(&engine.Renew{
+			a := f.do(&engine.Renew{
 				Semaphore: db, Lease: lease, By: "a", Owner: owner(0, "r1"), Slots: a.Slots, Fence: a.Fence, Ballot: a.Definition,
 				Until: 1 << 60, TTL: engine.Never,
 			})
+			if a.Err != nil || a.Says != engine.SaysRenewed {
+				continue
+			}
 		}
 		tell("granted %s", lease)
 		if n%10 == 1 && n < 200 {
@@ -146,6 +149,9 @@ func checkKept(t *testing.T, s *State, held map[string]string, defined map[strin
 		l, stone := m.lease(lease), m.tombstone(lease, "a", now-int64(2*time.Minute/time.Microsecond))
 		if act == "granted" && l == nil {
 			t.Errorf("lease %s was granted and is gone", lease)
+		}
+		if act == "granted" && l != nil && strings.HasSuffix(lease, "0") != (l.at == never) {
+			t.Errorf("lease %s ends at %d", lease, l.at)
 		}
 		if act == "released" && l != nil {
 			t.Errorf("lease %s was released and is there", lease)
