@@ -57,33 +57,34 @@ func (s *semaphoreHistory) checkFence(g *held) error {
 	return nil
 }
 
-// checkHeld: a quorum of the nodes has the lease, with exactly these slots and this fence, and not as a copy.
+// checkHeld: a quorum of the nodes has the lease of one attempt, with exactly these slots and this fence, and not as a copy.
 func (h *History) checkHeld(g *held) error {
 	if h.Records == nil {
 		return nil
 	}
-	votes := 0
+	votes, most := map[string]int{}, 0
 	for _, record := range h.Records(g.Semaphore, g.Lease) {
-		if record != nil && !record.Copy && record.Slots.Equal(g.Slots) && record.Fence == g.Fence {
-			votes++
+		if record == nil || record.Copy || !record.Slots.Equal(g.Slots) || record.Fence != g.Fence {
+			continue
+		}
+		if votes[record.By]++; votes[record.By] > most {
+			most, g.by = votes[record.By], record.By
 		}
 	}
-	if votes < h.Quorum {
-		return fmt.Errorf("at %s: lease %s of %q was granted and is held on %d nodes; the quorum is %d",
-			g.Told, g.Lease, g.Semaphore, votes, h.Quorum)
+	if most < h.Quorum {
+		return fmt.Errorf("at %s: lease %s of %q was granted and is held on %d nodes; the quorum is %d", g.Told, g.Lease, g.Semaphore, most, h.Quorum)
 	}
 	return nil
 }
 
-// checkGone: no quorum of the nodes has the lease any more as it was granted. (Records of attempts that came to nothing have
-// other fences.)
+// checkGone: no quorum of the nodes has the lease any more, of the attempt that was granted. (Others are given back.)
 func (h *History) checkGone(at time.Duration, lease *held) error {
 	if h.Records == nil {
 		return nil
 	}
 	votes := 0
 	for _, record := range h.Records(lease.Semaphore, lease.Lease) {
-		if record != nil && !record.Copy && record.Fence == lease.Fence {
+		if record != nil && !record.Copy && record.By == lease.by {
 			votes++
 		}
 	}

@@ -36,6 +36,7 @@ type fenceMark struct {
 // held is a lease and what became of it.
 type held struct {
 	Grant
+	by           string        // the attempt that was granted, as the nodes have it
 	slots        quorum.Slots  // what is still held
 	ended        time.Duration // release asked or loss told; never: not yet
 	acknowledged time.Duration // of its release; never: not yet
@@ -109,4 +110,14 @@ func (s *semaphoreHistory) limitBetween(from, to time.Duration) int {
 		}
 	}
 	return largest
+}
+
+// alone reports whether nobody was granted a slot of the lease since it was.
+func (s *semaphoreHistory) alone(lease *held) bool {
+	for slot := range lease.slots.All() {
+		if s.last[slot] != lease {
+			return false
+		}
+	}
+	return true
 }

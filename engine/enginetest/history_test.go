@@ -107,9 +107,11 @@ func TestHistoriesTellRightFromWrong(t *testing.T) {
 			p.fine(p.Renewed(seconds(5), seconds(5), "db", "L", seconds(6)))
 			p.wrong(p.grant(8, "M", 2, 0), "share a slot")
 		}},
-		{"a renewal after the validity has ended is wrong", 2, func(p *past) {
+		{"a renewal after the validity has ended is right if nobody had the slots since, else wrong", 2, func(p *past) {
 			p.fine(p.grant(1, "L", 1, 0))
-			p.wrong(p.Renewed(seconds(9), seconds(11), "db", "L", seconds(21)), "after its validity")
+			p.fine(p.Renewed(seconds(9), seconds(11.5), "db", "L", seconds(12)))
+			p.fine(p.grant(13, "M", 2, 0))
+			p.wrong(p.Renewed(seconds(11.5), seconds(14), "db", "L", seconds(21)), "after its validity")
 		}},
 		{"a renewal of what was never granted is wrong", 2, func(p *past) {
 			p.wrong(p.Renewed(seconds(9), seconds(9), "db", "L", seconds(21)), "never granted")
