@@ -117,10 +117,10 @@ func (rn *renewal) decide() {
 	}
 	var err error
 	switch {
+	case len(members) >= s.e.quorum && s.leases[l.id] != l:
+		err = ErrLeaseExpired // it was released meanwhile
 	case len(members) >= s.e.quorum:
-		if s.leases[l.id] == l {
-			l.lengthened(rn, members)
-		}
+		l.lengthened(rn, members)
 	case rn.noes > n-s.e.quorum && rn.moved:
 		err = errMoved
 	case rn.noes > n-s.e.quorum && rn.ver == l.ver: // else a part was given back meanwhile, and the next renewal tells
@@ -245,7 +245,12 @@ func (l *lease) warn(now time.Duration, reason string) {
 func (s *semaphore) lapse(l *lease) {
 	kept := l.r != nil && l.r.ask.Kept
 	if !kept {
-		// Its holder may still renew it: validity is short of the end at the nodes, which settles it.
+		// Its holder may still renew it: validity is short of the end at the nodes, which settles it. A renewal under way was
+		// asked for in time.
+		if l.renewal != nil {
+			s.e.keeper.set(l, s.e.cfg.Now()+renewRetry)
+			return
+		}
 		s.forget(l)
 		return
 	}
