@@ -38,8 +38,7 @@ type attempt struct {
 	nextEnd []time.Duration
 	frees   []int
 	more    bool
-	backs   []*Release // what it gave back, by node
-	round   int        // 0: the claim; then mends
+	round   int // 0: the claim; then mends
 	began   time.Duration
 	decided bool
 	closed  bool // nobody is waited for any longer
@@ -217,18 +216,6 @@ func (a *attempt) decide() {
 	}
 	if a.decided {
 		a.s.settled()
-		a.followed()
-	}
-}
-
-// followed keeps the nodes from waking this replica for what an attempt gave back, when a new claim of the same request goes out
-// in the same pipeline: it would claim for its own give-backs, again and again.
-func (a *attempt) followed() {
-	if a.r.attempt == nil {
-		return
-	}
-	for _, op := range a.backs {
-		op.Follows = true // it is not written before mu is let go
 	}
 }
 
@@ -350,7 +337,6 @@ func (a *attempt) giveBackAt(i int) {
 		}
 		return Placement{Mode: PlaceIfLast, Place: s.line.place(r, now)}
 	}
-	a.backs = append(a.backs, op)
 	first := false
 	first = s.tell(i, op, fill, a.t0+a.op.TTL, func(ans *Answer) {
 		s.locked(func() {
