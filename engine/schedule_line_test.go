@@ -37,22 +37,24 @@ func TestScheduleTwoClaimsOfOneReplica(t *testing.T) {
 	})
 }
 
-// give-back-wakes-itself: two replicas, one permit held for 2 s -> fewer than 20 claims meanwhile.
+// give-back-wakes-itself: two replicas, one permit held for 2 s -> fewer than 20 claims meanwhile. (It is held on A and B
+// only: C grants what others claim, and they give it back.)
 func TestScheduleGiveBackWakesItself(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
-		r1, r2 := s.player(), s.player()
+		r1, r2, r3 := s.player(), s.player(), s.player()
 		r1.declare(engine.Definition{Limit: 1})
+		r1.c.Disconnect()
 		l := r1.acquire(engine.Ask{})
-		claims := s.count(s.a, "claim")
-		first := r1.ask(engine.Ask{Wait: time.Minute})
+		claims := s.count(s.c, "claim")
+		first := r2.ask(engine.Ask{Wait: time.Minute})
 		time.Sleep(time.Millisecond)
-		second := r2.ask(engine.Ask{Wait: time.Minute})
-		time.Sleep(2 * time.Second)
+		second := r3.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(1999 * time.Millisecond)
 		if n := claims.Load(); n >= 20 {
 			t.Errorf("in 2 s there were %d claims", n)
 		}
 		r1.release(l, 0)
-		r1.release(first.mustHold(), 0)
+		r2.release(first.mustHold(), 0)
 		second.mustHold()
 	})
 }
