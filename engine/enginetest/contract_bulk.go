@@ -48,11 +48,15 @@ var bulkRules = []rule{
 		for i := range leases {
 			c.grant(fmt.Sprint("lease ", i))
 		}
+		c.waits(me, 10, 1)
 		seen := map[string]int{}
 		slots := quorum.Slots(nil)
 		pages := 0
 		for cursor := ""; ; pages++ {
 			a := c.expect(engine.SaysDone, &engine.View{Semaphore: sem, Cursor: cursor, Count: 400})
+			if places := len(a.View.Places); (places == 1) != (cursor == "") {
+				c.Errorf("%d places on page %d; want the line on the first one only", places, pages)
+			}
 			for _, r := range a.View.Leases {
 				seen[r.Lease]++
 				slots = slots.Union(r.Slots)

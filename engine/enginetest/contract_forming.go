@@ -33,7 +33,7 @@ func (c *contract) out(a *engine.Answer) {
 
 var formingRules = []rule{
 	{"a blank node has no record and is out", func(c *contract) {
-		c.equal("record", c.probe.Record, (*engine.NodeRecord)(nil))
+		c.equal("record", c.awaitProbe(func(engine.Probe) bool { return true }).Record, (*engine.NodeRecord)(nil))
 		if c.runID() == "" {
 			c.Error("the node has no run_id")
 		}
@@ -78,6 +78,9 @@ var formingRules = []rule{
 		c.expect(engine.SaysDone, c.freeze(2))
 		c.expect(engine.SaysDone, c.freeze(2))
 		c.expect(engine.SaysNo, c.freeze(1))
+		first := c.freeze(1)
+		first.Was = token(2)
+		c.expect(engine.SaysNo, first)
 		c.expect(engine.SaysNo, c.freeze(3)) // it has not seen the token 2
 		third := c.freeze(3)
 		third.Was = token(2)
