@@ -64,7 +64,8 @@ func (e *Engine) complete(probes []*Probe) {
 	}
 	token := e.largerToken(probes)
 	done := e.allDo(unfinished, func(i int) Op {
-		return &Freeze{Token: token, Was: tokenOf(probes[i]), Cluster: e.clusterID(), RunID: probes[i].RunID}
+		// It names no cluster, as a forming does: a node that has become ok meanwhile must not be stopped again.
+		return &Freeze{Token: token, Was: tokenOf(probes[i]), RunID: probes[i].RunID}
 	}) && e.allDo(unfinished, func(i int) Op {
 		was := probes[i].Record.Pending
 		return &Load{Token: token, RunID: probes[i].RunID, Cluster: was.Cluster, N: was.N, Index: was.Index, Known: was.Known}
