@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -15,7 +17,8 @@ type line struct {
 	idle     *btree.BTreeG[*Request] // who waits for a wake-up
 	claiming map[*Request]struct{}
 	bySeq    map[int64]*Request // both kinds
-	weight   int                // of both kinds together
+	waiters  int                // how many of both kinds wait; tries do not
+	weight   int                // of those that wait
 	underway int                // of those that claim
 }
 
@@ -27,8 +30,17 @@ func newLine() line {
 	}
 }
 
-// len is how many wait, those that claim included.
+// len is how many stand in line, tries that claim included.
 func (l *line) len() int { return len(l.bySeq) }
+
+// count takes a request into account among those that wait, or (by -1) out of it. A try waits for nothing, so others must
+// not be kept behind it.
+func (l *line) count(r *Request, by int) {
+	if r.ask.Wait > 0 {
+		l.waiters += by
+		l.weight += by * r.weight
+	}
+}
 
 // head is the oldest waiter without a claim under way; nil if there is none.
 func (l *line) head() *Request {
@@ -47,7 +59,7 @@ func (l *line) find(o Order) *Request {
 // enter puts a new request in line, idle.
 func (l *line) enter(r *Request) {
 	l.bySeq[r.order.Seq] = r
-	l.weight += r.weight
+	l.count(r, 1)
 	l.idle.Set(r)
 }
 
@@ -57,7 +69,7 @@ func (l *line) leave(r *Request) {
 		return
 	}
 	delete(l.bySeq, r.order.Seq)
-	l.weight -= r.weight
+	l.count(r, -1)
 	if _, claims := l.claiming[r]; claims {
 		delete(l.claiming, r)
 		l.underway -= r.weight
@@ -83,15 +95,11 @@ func (l *line) returns(r *Request) {
 // has reports whether the request still waits.
 func (l *line) has(r *Request) bool { return l.bySeq[r.order.Seq] == r }
 
-// oldestClaiming is the first of those with a claim under way; nil if there is none.
-func (l *line) oldestClaiming() *Request {
-	var oldest *Request
-	for r := range l.claiming {
-		if oldest == nil || r.order.Compare(oldest.order) < 0 {
-			oldest = r
-		}
-	}
-	return oldest
+// claimingInOrder returns those with a claim under way, the oldest first.
+func (l *line) claimingInOrder() []*Request {
+	list := slices.Collect(maps.Keys(l.claiming))
+	slices.SortFunc(list, func(a, b *Request) int { return a.order.Compare(b.order) })
+	return list
 }
 
 // place is what the replica states of itself when r is its oldest waiter without a claim; nil: none is.
@@ -99,7 +107,7 @@ func (l *line) place(r *Request, now time.Duration) Place {
 	if r == nil {
 		return Place{}
 	}
-	return Place{Order: r.order, Weight: r.weight, Count: l.len(), Total: l.weight, Oldest: max(0, now-r.since)}
+	return Place{Order: r.order, Weight: r.weight, Count: l.waiters, Total: l.weight, Oldest: max(0, now-r.since)}
 }
 
 // ahead is how many of this replica's waiters stand before r. O(log² n + those that claim).

@@ -112,7 +112,7 @@ func (s *semaphore) admit(r *Request) {
 		r.phase = waiting // a try never overtakes a waiter
 		r.refuse(now)
 		return
-	case !mayClaim && s.line.len() >= s.def.Definition.MaxWaiters:
+	case !mayClaim && s.line.waiters >= s.def.Definition.MaxWaiters:
 		r.fail(ErrTooManyWaiters)
 		return
 	}
@@ -216,7 +216,7 @@ func (r *Request) refuse(now time.Duration) {
 	s := r.s
 	ref := Refusal{
 		Limit: s.limit(), InUse: s.inUse,
-		Waiting: s.line.len() + s.elsewhere, Ahead: s.line.ahead(r) + s.before,
+		Waiting: s.line.waiters + s.elsewhere, Ahead: s.line.ahead(r) + s.before,
 	}
 	after := retryAfterMin
 	if next := s.recheckAt - now; s.recheckAt > 0 && next > after {

@@ -153,7 +153,7 @@ func (e *Engine) status(name string, g *sight) Status {
 	}
 	if s := e.known(name); s != nil {
 		now := e.cfg.Now()
-		st.Waiting += s.line.len()
+		st.Waiting += s.line.waiters
 		if head := s.line.head(); head != nil {
 			st.OldestWait = max(st.OldestWait, now-head.since)
 		}
@@ -258,8 +258,11 @@ func (e *Engine) Leases(ctx context.Context, name string) ([]LeaseInfo, error) {
 
 // tellWaiters tells those in line how many are before them, where that changed. mu is held.
 func (s *semaphore) tellWaiters(now time.Duration) {
-	ahead := s.before
+	ahead, claiming := s.before, s.line.claimingInOrder()
 	s.line.idle.Scan(func(r *Request) bool {
+		for ; len(claiming) > 0 && claiming[0].order.Compare(r.order) < 0; claiming = claiming[1:] {
+			ahead++
+		}
 		if r.told != ahead && now-r.toldAt >= time.Second {
 			r.told, r.toldAt = ahead, now
 			r.events.Waiting(ahead)
