@@ -1,6 +1,10 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,54 +33,380 @@ func openOn(t *testing.T, c *enginetest.Cluster, ways enginetest.Replica) *engin
 	return e
 }
 
-func TestOneHolderGetsItsSlotsAndGivesThemBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := enginetest.NewCluster(t, 3)
-		e := open(t, c, enginetest.Faults{})
-		ctx := t.Context()
-		s, created, err := e.Put(ctx, "db", engine.Definition{Limit: 3}, engine.Condition{}, "me")
-		if err != nil || !created || s.Definition.Limit != 3 {
-			t.Fatal(s, created, err)
+func TestWeightsAreGrantedWholeOrNotAtAll(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 5})
+		three := r1.acquire(engine.Ask{Permits: 3, Holder: engine.HolderInfo{Holder: "anna"}})
+		if three.Requested != 3 || three.Weight != 3 || three.Slots.Len() != 3 || three.Semaphore != db || three.Holder != "anna" {
+			t.Errorf("granted %+v", three)
 		}
-		o, err := e.Acquire(ctx, "db", engine.Ask{Permits: 2})
-		if err != nil || o.Refusal != nil {
-			t.Fatal(o, err)
+		if three.TTL != 30*time.Second || three.RenewAfter != 10*time.Second || three.Validity != 30*time.Second-325*time.Millisecond {
+			t.Errorf("granted for %v, validity %v, to be renewed after %v", three.TTL, three.Validity, three.RenewAfter)
 		}
-		t.Logf("%+v", o.Lease)
-		o2, err := e.Acquire(ctx, "db", engine.Ask{Permits: 2})
-		if err != nil || o2.Refusal == nil {
-			t.Fatal(o2, err)
+		refusal := r1.ask(engine.Ask{Permits: 3}).mustBeRefused()
+		if refusal.RetryAfter <= 0 || refusal.RetryAfter > 30*time.Second {
+			t.Errorf("retry after %v", refusal.RetryAfter)
 		}
-		t.Logf("%+v", o2.Refusal)
-		if s, err = e.Semaphore(ctx, "db"); err != nil || s.Status.InUse != 2 {
-			t.Fatal(s, err)
+		refusal.RetryAfter = 0
+		if want := (engine.Refusal{Limit: 5, InUse: 3}); refusal != want {
+			t.Errorf("refused with %+v; want %+v", refusal, want)
 		}
-		go func() {
-			time.Sleep(time.Second)
-			if _, err := e.Release(ctx, "db", o.Lease.Capability, 0); err != nil {
-				t.Error(err)
+		s.uses(r1, 3)
+		two := r1.acquire(engine.Ask{Permits: 2})
+		if two.Slots.Overlaps(three.Slots) || two.Fence <= three.Fence {
+			t.Errorf("slots %v with fence %d beside slots %v with fence %d", two.Slots, two.Fence, three.Slots, three.Fence)
+		}
+		s.uses(r1, 5)
+		r1.release(three, 0)
+		s.uses(r1, 2)
+		r1.release(two, 0)
+		s.uses(r1, 0)
+		s.empty()
+	})
+}
+
+func TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		r1.acquire(engine.Ask{Permits: 2})
+		waiter := r1.ask(engine.Ask{Permits: 2, Wait: time.Minute})
+		for _, r := range []*player{r1, r2} {
+			for range 3 {
+				if refusal := r.ask(engine.Ask{}).mustBeRefused(); refusal.Waiting != 1 || refusal.Ahead != 1 {
+					t.Errorf("of one permit that is free a try is refused with %+v; one waits before it", refusal)
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-		}()
-		t0 := time.Now()
-		o3, err := e.Acquire(ctx, "db", engine.Ask{Permits: 2, Wait: 10 * time.Second})
-		if err != nil || o3.Refusal != nil {
-			t.Fatal(o3, err)
 		}
-		t.Logf("%v %+v", time.Since(t0), o3.Lease)
-		time.Sleep(20 * time.Second)
-		if l, err := e.Renew(ctx, "db", o3.Lease.Capability, 0); err != nil {
-			t.Fatal(l, err)
+		waiter.mustWait()
+		waiter.Cancel()
+		synctest.Wait()
+		r2.acquire(engine.Ask{})
+	})
+}
+
+// want is what a request must have come to.
+type want int
+
+const (
+	waits want = iota
+	held
+)
+
+func check(t *testing.T, when string, requests []*asked, wants ...want) {
+	t.Helper()
+	for i, r := range requests {
+		if l := r.look(); l.holds() != (wants[i] == held) || l.refusal != nil || l.err != nil {
+			t.Errorf("%s: request %d was told: %s; %v", when, i+1, l.told, l.err)
 		}
-		time.Sleep(20 * time.Second)
-		if s, err = e.Semaphore(ctx, "db"); err != nil || s.Status.InUse != 2 {
-			t.Fatal(s, err)
+	}
+}
+
+func TestTheLineIsServedInOrderWhateverItsWeights(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		t.Run([]string{"", "of one replica", "of two replicas"}[replicas], func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				var players []*player
+				for range replicas {
+					players = append(players, s.player())
+				}
+				r1 := players[0]
+				r1.declare(engine.Definition{Limit: 4})
+				l := r1.acquire(engine.Ask{Permits: 4})
+				var line []*asked
+				for i, weight := range []int{3, 1, 2, 1} {
+					line = append(line, players[i%replicas].ask(engine.Ask{Permits: weight, Wait: 10 * time.Minute}))
+					time.Sleep(10 * time.Millisecond)
+				}
+				check(t, "all in use", line, waits, waits, waits, waits)
+				r1.release(l, 2)
+				time.Sleep(time.Second)
+				check(t, "two free, and the head wants three", line, waits, waits, waits, waits)
+				r1.release(l, 0)
+				check(t, "all free", line, held, held, waits, waits)
+				r1.release(line[0].mustHold(), 0)
+				check(t, "three free", line, held, held, held, held)
+			})
+		})
+	}
+}
+
+func TestWaitersAreToldHowManyAreAhead(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		var line []*asked
+		for range 3 {
+			line = append(line, r1.ask(engine.Ask{Wait: time.Hour}))
 		}
-		time.Sleep(20 * time.Second)
-		if s, err = e.Semaphore(ctx, "db"); err != nil || s.Status.InUse != 0 {
-			t.Fatal(s, err)
+		for i, r := range line {
+			if got := r.look(); got.ahead != i {
+				t.Errorf("waiter %d was told: %s", i, got.told)
+			}
 		}
-		if _, err := e.Release(ctx, "db", o3.Lease.Capability, 0); err != engine.ErrLeaseExpired {
-			t.Fatal(err)
+		r1.release(l, 0)
+		line[0].mustHold()
+		time.Sleep(2 * time.Second)
+		for i, r := range line[1:] {
+			if got := r.look(); got.ahead != i {
+				t.Errorf("a moment later waiter %d was told: %s", i+1, got.told)
+			}
 		}
+	})
+}
+
+func TestPrioritiesAreAHeadStart(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1, PriorityStep: 10 * time.Second})
+		l := r1.acquire(engine.Ask{Kept: true})
+		usual := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(5 * time.Second)
+		early := r1.ask(engine.Ask{Wait: time.Minute, Priority: 1}) // as if it had come 5 s before usual
+		time.Sleep(4 * time.Second)
+		other := r2.ask(engine.Ask{Wait: time.Minute, Priority: 1}) // 1 s before usual
+		time.Sleep(2 * time.Second)
+		late := r2.ask(engine.Ask{Wait: time.Minute, Priority: 1}) // 1 s after usual
+		low := r1.ask(engine.Ask{Wait: time.Minute, Priority: -1})
+		line := []*asked{early, other, usual, late, low}
+		for i, r := range line {
+			check(t, "before", line[i:], waits, waits, waits, waits, waits)
+			r1.release(l, 0)
+			time.Sleep(10 * time.Millisecond)
+			l = r.mustHold()
+		}
+	})
+}
+
+func TestAWaitEndsInTime(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 2})
+		r1.acquire(engine.Ask{Permits: 2})
+		first := r1.ask(engine.Ask{Wait: 3 * time.Second})
+		second := r2.ask(engine.Ask{Wait: 3500 * time.Millisecond})
+		time.Sleep(3*time.Second - time.Nanosecond)
+		first.mustWait()
+		time.Sleep(time.Second)
+		if l := first.look(); l.refusal == nil || l.at != 3*time.Second {
+			t.Errorf("told after %v: %s", l.at, l.told)
+		}
+		if l := second.look(); l.refusal == nil || l.at != 3500*time.Millisecond {
+			t.Errorf("told after %v: %s", l.at, l.told)
+		}
+		if st := r1.status(); st.Waiting != 0 || st.InUse != 2 {
+			t.Errorf("the status is %+v", st)
+		}
+		s.noPlaces()
+	})
+}
+
+// TestACancelledRequestLeavesNothingBehind cancels at every moment of a request's life, told by what is held back.
+func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ask  engine.Ask
+		hold string // what does not get through before the cancellation
+		ran  bool   // it is executed, and only its answer does not
+		full bool   // all permits are in use
+	}{
+		{"while its definition is read", engine.Ask{Wait: time.Minute}, "peek", false, false},
+		{"while its claim is under way", engine.Ask{Wait: time.Minute}, "claim", false, false},
+		{"when its claim is granted and it has not heard it", engine.Ask{Wait: time.Minute}, "claim", true, false},
+		{"when its claim is refused and it has not heard it", engine.Ask{Wait: time.Minute}, "claim", true, true},
+		{"while it waits", engine.Ask{Wait: time.Minute}, "", false, true},
+		{"a try, when its claim is granted and it has not heard it", engine.Ask{}, "claim", true, false},
+		{"while its real TTL is under way", engine.Ask{TTL: 10 * time.Minute, Wait: time.Minute}, "renew", false, false},
+		{"when it has its real TTL and has not heard it", engine.Ask{TTL: 10 * time.Minute, Wait: time.Minute}, "renew", true, false},
+		{"when it holds its lease", engine.Ask{Wait: time.Minute}, "", false, false},
+		{"when it holds a lease that is kept", engine.Ask{Wait: time.Minute, Kept: true}, "", false, false},
+		{"when it holds a lease without an end", engine.Ask{TTL: engine.Never}, "", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r2.declare(engine.Definition{Limit: 2})
+				inUse := 0
+				if c.full {
+					r2.acquire(engine.Ask{Permits: 2})
+					inUse = 2
+				}
+				if c.hold != "" {
+					r1.ways.Hold(c.hold)
+				}
+				request := r1.ask(c.ask)
+				if c.ran {
+					for _, way := range r1.ways {
+						way.Next(c.hold).Execute()
+					}
+				}
+				before := request.look()
+				request.Cancel()
+				request.Cancel() // no harm
+				r1.ways.Pass(enginetest.Any)
+				time.Sleep(20 * time.Millisecond)
+				if after := request.look(); after.told != before.told {
+					t.Errorf("it was told %q, and %q after its cancellation", before.told, after.told)
+				}
+				s.uses(r2, inUse)
+				s.noPlaces()
+				if st := r1.status(); st.Waiting != 0 {
+					t.Errorf("%d wait", st.Waiting)
+				}
+			})
+		})
+	}
+}
+
+func TestACallerWhoGoesAwayHoldsNothing(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if o, err := r1.Acquire(ctx, db, engine.Ask{Wait: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquired %+v, %v", o, err)
+		}
+		if o, err := r1.Acquire(ctx, db, engine.Ask{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquired %+v, %v with a context that is over", o, err)
+		}
+		r1.release(l, 0)
+		s.uses(r1, 0)
+		o, err := r1.Acquire(t.Context(), db, engine.Ask{})
+		if err != nil || o.Refusal != nil || o.Lease.Weight != 1 {
+			t.Errorf("acquired %+v, %v", o, err)
+		}
+		if o, err = r1.Acquire(t.Context(), db, engine.Ask{}); err != nil || o.Refusal == nil || o.Refusal.InUse != 1 {
+			t.Errorf("acquired %+v, %v", o, err)
+		}
+	})
+}
+
+func TestWhatCanNotBeServedIsToldAtOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 3, TTLMax: time.Hour})
+		invalid := func(field string) error { return &engine.InvalidError{Field: field} }
+		for _, c := range []struct {
+			name string
+			at   string
+			ask  engine.Ask
+			want error
+		}{
+			{"an unknown semaphore", "nothing", engine.Ask{Wait: time.Minute}, engine.ErrUnknownSemaphore},
+			{"more than the limit", db, engine.Ask{Permits: 4}, &engine.WeightError{Requested: 4, Weight: 4, Limit: 3}},
+			{"fewer permits than one", db, engine.Ask{Permits: -1}, invalid("permits")},
+			{"more permits than a request may have", db, engine.Ask{Permits: engine.WeightMax + 1}, invalid("permits")},
+			{"a negative wait", db, engine.Ask{Wait: -1}, invalid("wait")},
+			{"a wait that is too long", db, engine.Ask{Wait: engine.WaitMaxChannel + 1}, invalid("wait")},
+			{"a priority that is too high", db, engine.Ask{Priority: engine.PriorityMax + 1}, invalid("priority")},
+			{"a priority that is too low", db, engine.Ask{Priority: -engine.PriorityMax - 1}, invalid("priority")},
+			{"a TTL that is too short", db, engine.Ask{TTL: engine.TTLMin - 1}, invalid("ttl")},
+			{"a TTL that is too long", db, engine.Ask{TTL: time.Hour + 1}, invalid("ttl")},
+			{"a holder that is too long", db, engine.Ask{Holder: engine.HolderInfo{Holder: strings.Repeat("x", engine.HolderMax+1)}}, invalid("holder")},
+			{"an empty name", "", engine.Ask{}, invalid("name")},
+			{"a name that is too long", strings.Repeat("x", engine.NameMax+1), engine.Ask{}, invalid("name")},
+			{"a name with control characters", "a\nb", engine.Ask{}, invalid("name")},
+			{"a name that is not UTF-8", "\xff", engine.Ask{}, invalid("name")},
+			{"a bad definition", "new", engine.Ask{Create: &engine.Definition{Limit: -1}}, invalid("limit")},
+		} {
+			a := &asked{t: t, start: time.Now()}
+			r1.Ask(c.at, c.ask, a)
+			got := a.look()
+			var wrong *engine.InvalidError
+			if errors.As(got.err, &wrong) {
+				got.err = invalid(wrong.Field)
+			}
+			if !reflect.DeepEqual(got.err, c.want) || got.at != 0 {
+				t.Errorf("%s: told after %v: %s %v; want %v", c.name, got.at, got.told, got.err, c.want)
+			}
+		}
+		s.empty()
+	})
+}
+
+func TestBeyondMaxWaitersRequestsFailAtOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1, MaxWaiters: 2})
+		r1.acquire(engine.Ask{})
+		first := r1.ask(engine.Ask{Wait: time.Minute})
+		second := r1.ask(engine.Ask{Wait: time.Minute})
+		third := r1.ask(engine.Ask{Wait: time.Minute})
+		if l := third.look(); !errors.Is(l.err, engine.ErrTooManyWaiters) {
+			t.Errorf("the third was told: %s %v", l.told, l.err)
+		}
+		first.mustWait()
+		second.Cancel()
+		fourth := r1.ask(engine.Ask{Wait: time.Minute})
+		fourth.mustWait()
+	})
+}
+
+func TestASemaphoreIsCreatedOnFirstUse(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		mine := engine.Definition{Limit: 2, TTL: 10 * time.Second}
+		l := r1.acquire(engine.Ask{Create: &mine})
+		if l.TTL != 10*time.Second {
+			t.Errorf("granted for %v", l.TTL)
+		}
+		sem, err := r2.Semaphore(t.Context(), db)
+		if err != nil || sem.Declared || sem.Rev != 1 || sem.Definition.Limit != 2 || sem.Status.InUse != 1 {
+			t.Errorf("created was %+v, %v", sem, err)
+		}
+		r2.acquire(engine.Ask{Create: &mine})
+
+		other := engine.Definition{Limit: 3, TTL: 10 * time.Second}
+		conflict := r2.ask(engine.Ask{Create: &other}).look()
+		var told *engine.DefinitionConflict
+		if !errors.As(conflict.err, &told) || told.Yours.Limit != 3 || told.Existing.Limit != 2 {
+			t.Errorf("another definition: %s %v", conflict.told, conflict.err)
+		}
+
+		r1.declare(engine.Definition{Limit: 5}) // an operator's word counts, whatever requests bring
+		r1.acquire(engine.Ask{Create: &other, Permits: 3})
+		time.Sleep(2 * time.Second)
+		r2.ask(engine.Ask{Create: &mine}).mustBeRefused()
+		s.uses(r2, 5)
+	})
+}
+
+func TestTwoReplicasThatCreateTheSameNameAtOnceAgree(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		same := engine.Definition{Limit: 2}
+		first := r1.ask(engine.Ask{Create: &same, Wait: time.Minute})
+		second := r2.ask(engine.Ask{Create: &same, Wait: time.Minute})
+		time.Sleep(100 * time.Millisecond)
+		if a, b := first.mustHold(), second.mustHold(); a.Slots.Overlaps(b.Slots) {
+			t.Errorf("both have slots %v and %v", a.Slots, b.Slots)
+		}
+		if sem, err := r1.Semaphore(t.Context(), db); err != nil || sem.Rev != 1 || sem.Status.InUse != 2 {
+			t.Errorf("created was %+v, %v", sem, err)
+		}
+	})
+}
+
+func TestWhoeverWaitsHearsThatTheServerIsDraining(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		waiter := r1.ask(engine.Ask{Wait: time.Minute})
+		r1.Drain(t.Context())
+		for _, r := range []*asked{waiter, r1.ask(engine.Ask{})} {
+			if got := r.look(); !errors.Is(got.err, engine.ErrDraining) {
+				t.Errorf("told: %s %v", got.told, got.err)
+			}
+		}
+		s.noPlaces()
+		r1.release(l, 0)
+		synctest.Wait()
+		s.empty()
 	})
 }

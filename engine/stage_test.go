@@ -127,6 +127,44 @@ func (s *stage) everywhere(lease, slots string, servers ...*enginetest.Server) {
 	}
 }
 
+// empty fails the test unless no node has a lease of the semaphore.
+func (s *stage) empty() {
+	s.t.Helper()
+	for _, server := range s.Servers {
+		if _, leases := server.View(db); len(leases) > 0 {
+			s.t.Errorf("%s has %+v", server.Name(), leases)
+		}
+	}
+}
+
+// noPlaces fails the test if somebody has a place in a line.
+func (s *stage) noPlaces() {
+	s.t.Helper()
+	for _, server := range s.Servers {
+		if page, _ := server.View(db); len(page.Places) > 0 {
+			s.t.Errorf("the line of %s is %+v", server.Name(), page.Places)
+		}
+	}
+}
+
+// uses fails the test unless so many permits are in use, as a replica tells it and on each node that answers.
+func (s *stage) uses(p *player, permits int) {
+	s.t.Helper()
+	if st := p.status(); st.InUse != permits {
+		s.t.Errorf("%d are in use; want %d", st.InUse, permits)
+	}
+	for _, server := range s.Servers {
+		_, leases := server.View(db)
+		n := 0
+		for _, l := range leases {
+			n += l.Slots.Len()
+		}
+		if n != permits {
+			s.t.Errorf("on %s %d are in use; want %d", server.Name(), n, permits)
+		}
+	}
+}
+
 // player is a replica that plays a part: its engine, and its ways to the nodes.
 type player struct {
 	*engine.Engine
@@ -171,6 +209,16 @@ func (p *player) release(l engine.Lease, keep int) {
 		p.t.Errorf("release: %v", err)
 	}
 	synctest.Wait() // it returns at the second acknowledgement
+}
+
+// status reads the status of the semaphore.
+func (p *player) status() engine.Status {
+	p.t.Helper()
+	s, err := p.Semaphore(p.t.Context(), db)
+	if err != nil {
+		p.t.Errorf("status: %v", err)
+	}
+	return s.Status
 }
 
 // renewal is a renewal under way.
