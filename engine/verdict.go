@@ -3,6 +3,7 @@ package engine
 import (
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/permitd/permitd/engine/quorum"
@@ -290,7 +291,9 @@ func (e *Engine) disown(p *peer, w Wake) {
 
 // reconnected states the places of this replica anew on a node that was away.
 func (e *Engine) reconnected(p *peer) {
-	for _, s := range e.semaphores() {
+	all := e.semaphores()
+	slices.SortFunc(all, func(a, b *semaphore) int { return strings.Compare(a.name, b.name) }) // a seed plays the same again
+	for _, s := range all {
 		s.locked(func() {
 			s.lining[p.pos] = false
 			if s.line.len() > 0 || !s.places[p.pos].IsZero() {
