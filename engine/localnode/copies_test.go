@@ -45,6 +45,9 @@ func TestOfTwoLeasesOnOneSlotNeitherIsRenewedNorAttachedNorMended(t *testing.T) 
 	}
 	m.says(attach, engine.SaysNo) // it is still a copy
 	m.says(m.renewOf("L"), engine.SaysRenewed)
+	m.copyOf("M", "c", 9, quorum.OneSlot(1))
+	m.says(attach, engine.SaysNo) // now it is the other one
+	m.says(releaseOf("M", "c", engine.WhyReleased), engine.SaysReleased)
 	m.says(attach, engine.SaysAttached)
 	if a := m.says(claimOf("N", "c"), engine.SaysGranted); !a.Slots.Equal(quorum.OneSlot(2)) {
 		t.Errorf("%s was granted, want the one slot that M alone had", a.Slots)
@@ -98,6 +101,18 @@ func TestACopyBeyondTheBoundIsNotGranted(t *testing.T) {
 	m.says(claim, engine.SaysFull)
 	claim.Bound = 4
 	m.says(claim, engine.SaysGranted)
+}
+
+func TestARepeatedReleaseShortensNoTombstone(t *testing.T) {
+	t.Parallel()
+	m := defined(t, engine.Value{Limit: 2})
+	m.says(with(releaseOf("L", "a", engine.WhyReleased), func(r *engine.Release) { r.Left = 200 * time.Second }), engine.SaysReleased)
+	m.pass(time.Second)
+	m.says(releaseOf("L", "a", engine.WhyGivenBack), engine.SaysReleased)
+	stones := m.do(&engine.Find{Semaphore: db, Lease: "L"}).Tombstones
+	if len(stones) != 1 || stones[0].Left != 199*time.Second || stones[0].Why != engine.WhyReleased {
+		t.Errorf("the tombstones are %+v", stones)
+	}
 }
 
 func TestATombstoneBarsOwnersUpToItsOwnAndALaterOneNot(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/quorum"
@@ -240,11 +241,11 @@ var damages = map[string]func([]byte) []byte{
 	"all zeros":       func(b []byte) []byte { return make([]byte, len(b)) },
 	"cut off":         func(b []byte) []byte { return b[:len(b)/2] },
 	"a head page was overwritten": func(b []byte) []byte {
-		clear(b[:4096])
+		clear(b[:pageSize])
 		return b
 	},
 	"the other head page was overwritten": func(b []byte) []byte {
-		clear(b[4096:8192])
+		clear(b[pageSize : 2*pageSize])
 		return b
 	},
 }
@@ -385,7 +386,13 @@ func TestAfterAFlushThatFailedNothingIsAcknowledged(t *testing.T) {
 	if a := f.define(db, 5, engine.Value{Limit: 4}); !errors.Is(a.Err, engine.ErrBroken) {
 		t.Errorf("says %q, error %v", a.Says, a.Err)
 	}
-	if a := f.do(&engine.Peek{Kind: engine.RegisterSemaphore, Name: db}); !errors.Is(a.Err, engine.ErrBroken) {
-		t.Errorf("says %q, error %v", a.Says, a.Err)
+	var err error
+	if f.node.store.first.db, err = bolt.Open(filepath.Join(f.node.dir, firstName), fileMode, firstOptions()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the disk works again, and what it kept of the flush that failed nobody knows
+		if a := f.do(&engine.Peek{Kind: engine.RegisterSemaphore, Name: db}); !errors.Is(a.Err, engine.ErrBroken) {
+			t.Errorf("says %q, error %v", a.Says, a.Err)
+		}
 	}
 }
