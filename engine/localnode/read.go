@@ -11,8 +11,8 @@ import (
 // pageMax is the most leases or names that one answer has.
 const pageMax = 1000
 
-// pageSize is how many of count one answer has.
-func pageSize(count int) int { return min(max(count, 1), pageMax) }
+// pageLen is how many of count one answer has.
+func pageLen(count int) int { return min(max(count, 1), pageMax) }
 
 // find reads one lease with its tombstones.
 func (v *visit) find(op *engine.Find) {
@@ -28,7 +28,7 @@ func (v *visit) find(op *engine.Find) {
 func (v *visit) view(op *engine.View) {
 	m := v.semaphore
 	page := &engine.ViewPage{Definition: m.ballot, Value: m.value, LastFence: m.lastFence, LongestTTL: micros(m.longestTTL)}
-	count := pageSize(op.Count)
+	count := pageLen(op.Count)
 	m.leases.Ascend(op.Cursor, func(id string, l *lease) bool {
 		if id == op.Cursor {
 			return true
@@ -71,7 +71,7 @@ func (v *visit) placesOf(m *semaphore) []engine.Placed {
 
 // names lists semaphores with a definition.
 func (v *visit) names(op *engine.Names) {
-	count := pageSize(op.Count)
+	count := pageLen(op.Count)
 	v.semaphores.Ascend(max(op.Prefix, op.After), func(name string, m *semaphore) bool {
 		if len(v.answer.Names) == count || !strings.HasPrefix(name, op.Prefix) {
 			return false
