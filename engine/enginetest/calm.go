@@ -5,5 +5,5 @@ package enginetest
 func (n *Node) Spoil(faults Faults) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.dice.faults = faults
+	n.dice.faults, n.wakeDice.faults = faults, faults
 }

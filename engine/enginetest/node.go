@@ -29,6 +29,7 @@ type Node struct {
 
 	mu        sync.Mutex // guards what follows
 	dice      *dice
+	wakeDice  *dice // of their own, as wakes come from other goroutines: what one of them draws moves nothing else
 	started   bool
 	closing   bool
 	unplugged bool
@@ -45,11 +46,11 @@ type Node struct {
 // NewNode returns a way to server. It is closed when the test ends.
 func NewNode(t testing.TB, server *Server, faults Faults) *Node {
 	n := &Node{
-		t:       t,
-		name:    server.name,
-		server:  server,
-		script:  server.script,
-		dice:    newDice(faults),
+		t:      t,
+		name:   server.name,
+		server: server,
+		script: server.script,
+		dice:   newDice(faults), wakeDice: newDice(faults),
 		kicked:  make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		arrived: make(chan struct{}),

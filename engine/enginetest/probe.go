@@ -65,12 +65,12 @@ func (n *Node) wake(wake engine.Wake) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer n.kick()
-	if n.conn == nil || n.dice.hits(n.dice.faults.LoseWake) {
+	if n.conn == nil || n.wakeDice.hits(n.wakeDice.faults.LoseWake) {
 		return
 	}
 	m := &Message{
 		Wake: &wake, node: n, name: wakeOp, words: []string{wake.Semaphore, wake.Order.Replica},
-		runAt: time.Now().Add(n.dice.latency()),
+		runAt: time.Now().Add(n.wakeDice.latency()),
 	}
 	n.note("woke", m, nil)
 	n.wakes = append(n.wakes, m)
