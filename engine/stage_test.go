@@ -176,7 +176,13 @@ type player struct {
 // player returns one more replica. Its calls may be held as long as the test likes.
 func (s *stage) player() *player {
 	s.t.Helper()
-	ways := s.Replica(enginetest.Faults{Timeout: -1})
+	return s.playerOver(enginetest.Faults{Timeout: -1})
+}
+
+// playerOver returns one more replica, over a network as faults say.
+func (s *stage) playerOver(faults enginetest.Faults) *player {
+	s.t.Helper()
+	ways := s.Replica(faults)
 	return &player{openOn(s.t, s.Cluster, ways), s.t, ways[0], ways[1], ways[2], ways}
 }
 
@@ -202,13 +208,20 @@ func (p *player) acquire(ask engine.Ask) engine.Lease {
 	return p.ask(ask).mustHold()
 }
 
-// release gives a lease back but for keep permits.
+// giveBack releases a lease, from any goroutine.
+func (p *player) giveBack(l engine.Lease) {
+	if _, err := p.Release(p.t.Context(), db, l.Capability, 0); err != nil {
+		p.t.Errorf("release: %v", err)
+	}
+}
+
+// release gives a lease back but for keep permits, and waits until every node has heard it.
 func (p *player) release(l engine.Lease, keep int) {
 	p.t.Helper()
 	if _, err := p.Release(p.t.Context(), db, l.Capability, keep); err != nil {
 		p.t.Errorf("release: %v", err)
 	}
-	synctest.Wait() // it returns at the second acknowledgement
+	synctest.Wait()
 }
 
 // status reads the status of the semaphore.
