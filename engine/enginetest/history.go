@@ -90,7 +90,7 @@ func (h *History) Renewed(asked, told time.Duration, semaphore, id string, until
 		return h.verdict(fmt.Errorf("at %s: lease %s of %q was renewed after its validity ended at %s and somebody else was granted its slots",
 			told, id, semaphore, lease.Until))
 	}
-	lease.Until = max(lease.Until, until)
+	s.lengthen(lease, until)
 	return nil
 }
 

@@ -67,6 +67,14 @@ func (s *semaphoreHistory) add(lease *held) {
 	}
 }
 
+// lengthen moves the end of a lease, which may have been forgotten as ended.
+func (s *semaphoreHistory) lengthen(lease *held, until time.Duration) {
+	lease.Until = max(lease.Until, until)
+	if !slices.Contains(s.active, lease) {
+		s.active = append(s.active, lease)
+	}
+}
+
 // forgetEnded leaves out of active what has ended.
 func (s *semaphoreHistory) forgetEnded(at time.Duration) {
 	s.active = slices.DeleteFunc(s.active, func(lease *held) bool { return lease.end() <= at })

@@ -113,6 +113,15 @@ func TestHistoriesTellRightFromWrong(t *testing.T) {
 			p.fine(p.grant(13, "M", 2, 0))
 			p.wrong(p.Renewed(seconds(11.5), seconds(14), "db", "L", seconds(21)), "after its validity")
 		}},
+		{"a lease that is renewed late holds its slots again", 3, func(p *past) {
+			p.fine(p.grant(1, "L", 1, 0))
+			p.fine(p.grant(12, "M", 2, 1)) // by then L has ended
+			p.fine(p.Renewed(seconds(11.5), seconds(13), "db", "L", seconds(21)))
+			if held := p.Held(seconds(14), "db"); held != 2 {
+				p.Errorf("%d permits are held; want 2", held)
+			}
+			p.wrong(p.grant(15, "N", 3, 0), "share a slot")
+		}},
 		{"a renewal of what was never granted is wrong", 2, func(p *past) {
 			p.wrong(p.Renewed(seconds(9), seconds(9), "db", "L", seconds(21)), "never granted")
 		}},
