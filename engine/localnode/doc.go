@@ -23,7 +23,7 @@
 //
 // # Failures
 //
-// A write that fails is told by engine.ErrBroken, and tried again with the next call; calls that were executed meanwhile are
-// kept with it. After a flush that failed nothing is acknowledged any more until the node is opened anew: the kernel may have
+// A write that fails is told by engine.ErrBroken, and tried again with the next call; what was executed meanwhile is
+// written with it. After a flush that failed nothing is acknowledged any more until the node is opened anew: the kernel may have
 // thrown away what it could not write.
 package localnode

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -374,6 +375,21 @@ func TestAWriteThatFailsIsNotAcknowledged(t *testing.T) {
 	f = openAs(t, cfg, engine.Value{})
 	if f.record("L") == nil || f.record("M") != nil {
 		t.Error("what was acknowledged is not what is there")
+	}
+}
+
+func TestAFullDiskIsTriedAgainAndAnyOtherErrorOfTheFirstFileIsNot(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		&fs.PathError{Op: "write", Err: syscall.ENOSPC}:     false,
+		&fs.PathError{Op: "write", Err: syscall.EIO}:        true,
+		&fs.PathError{Op: "fdatasync", Err: syscall.EIO}:    true,
+		fmt.Errorf("wrapped: %w", error(syscall.ENOSPC)):    false,
+		errors.New("file resize error: no space on device"): true,
+	} {
+		if got := mayHaveLost(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
 	}
 }
 

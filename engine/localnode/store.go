@@ -64,8 +64,8 @@ func (st *store) write(c *changes, skew int64) error {
 		err := st.first.update(func(w *sealedTx) error { return st.writeFirst(w, c, skew) })
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", firstName, err)
-			if !errors.Is(err, syscall.ENOSPC) {
-				st.failed = err // after a failed flush the next one may pass without having kept anything
+			if mayHaveLost(err) {
+				st.failed = err
 			}
 			return err
 		}
@@ -79,6 +79,10 @@ func (st *store) write(c *changes, skew int64) error {
 	}
 	return nil
 }
+
+// mayHaveLost reports whether a write to the first file failed so that a later one may pass although this one is not on the disk:
+// after a failed flush the kernel forgets what it could not write. Where there was no room for it, nothing was flushed yet.
+func mayHaveLost(err error) bool { return !errors.Is(err, syscall.ENOSPC) }
 
 // firstNeeds reports whether the change touches what the first file keeps.
 func (st *store) firstNeeds(c *changes) bool {
