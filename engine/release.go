@@ -232,8 +232,12 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (R
 		return Released{}, keepError(keep, f.best.Slots.Len())
 	}
 	rd := Released{ID: id, Held: keep > 0, Weight: keep}
+	ended := f.attempts()
+	if keep > 0 {
+		ended = []*Record{f.best} // another record of the attempt may have other slots
+	}
 	var under []*releasing
-	for _, rec := range f.attempts() {
+	for _, rec := range ended {
 		l := s.leaseOf(rec, f)
 		rd.Cooling = max(rd.Cooling, l.cools(e.cfg.Now(), def))
 		under = append(under, s.release(l, l.part(keep)))
