@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -161,9 +162,11 @@ func (e *Engine) howEnded(ctx context.Context, l *lease) error {
 
 // leaseOf makes a lease of a record on the nodes. It is not kept: its holder is not connected. mu is held.
 func (s *semaphore) leaseOf(r *Record, f *found) *lease {
+	told := decodeInfo(r.Info)
 	l := &lease{
-		s: s, id: r.Lease, by: r.By, owner: f.owner, info: r.Info, weight: r.Slots.Len(), asked: r.Slots.Len(), slots: r.Slots,
-		fence: r.Fence, ver: r.Ver, ballot: r.Ballot, ttl: f.left, first: r.First,
+		s: s, id: r.Lease, by: r.By, owner: f.owner, info: r.Info, weight: r.Slots.Len(), slots: r.Slots, fence: r.Fence,
+		asked: cmp.Or(told.Requested, r.Slots.Len()), ver: r.Ver, ballot: r.Ballot, first: r.First,
+		ttl: f.left, usual: cmp.Or(told.TTL, f.left),
 		since: f.asked - r.Age, heldAt: f.asked, index: -1, end: Never,
 	}
 	if f.left != Never {

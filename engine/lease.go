@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -20,9 +19,10 @@ type lease struct {
 	slots  quorum.Slots
 	fence  int64
 	ver    int64
-	ballot Ballot // of the definition it was granted under
-	ttl    time.Duration
-	first  bool // claimed with 60 s, not yet renewed to its real TTL
+	ballot Ballot        // of the definition it was granted under
+	ttl    time.Duration // nodes hold it for, from its last renewal on
+	usual  time.Duration // what a renewal means that names no TTL
+	first  bool          // claimed with 60 s, not yet renewed to its real TTL
 
 	since   time.Duration // the grant, by the coordinator's clock
 	end     time.Duration // validity; Never
@@ -32,33 +32,6 @@ type lease struct {
 
 	due   time.Duration // guarded by keeper.mu: when the keeper looks at it
 	index int           // in the keeper's heap; -1: not in it
-}
-
-// holderJSON is a lease's Info on the nodes.
-type holderJSON struct {
-	Holder    string `json:"h,omitempty"`
-	Principal string `json:"p,omitempty"`
-	Address   string `json:"a,omitempty"`
-	Via       string `json:"v,omitempty"`
-}
-
-func (r *Request) info() string { return encodeHolder(r.ask.Holder) }
-
-func encodeHolder(h HolderInfo) string {
-	data, err := json.Marshal(holderJSON(h))
-	if err != nil {
-		panic(fmt.Sprintf("engine: a holder can not be encoded: %v", err)) // it has only strings
-	}
-	return string(data)
-}
-
-// decodeHolder reads an Info; one that is not ours is shown as it is.
-func decodeHolder(info string) HolderInfo {
-	var h holderJSON
-	if json.Unmarshal([]byte(info), &h) != nil {
-		return HolderInfo{Holder: info}
-	}
-	return HolderInfo(h)
 }
 
 // agrees reports whether a ballot is a vote for the lease as it was granted.
@@ -73,7 +46,7 @@ func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 	s.noteFree(a)
 	l := &lease{
 		s: s, r: r, id: a.op.Lease, by: a.op.By, owner: a.op.Owner, info: a.op.Info, weight: r.weight, asked: r.ask.Permits,
-		slots: v.Slots, fence: v.Fence, ver: v.Ver, ballot: v.Definition, ttl: a.op.TTL, since: now, heldAt: a.t0, index: -1,
+		slots: v.Slots, fence: v.Fence, ver: v.Ver, ballot: v.Definition, ttl: a.op.TTL, usual: r.ttl, since: now, heldAt: a.t0, index: -1,
 	}
 	l.end = s.e.validity(a.t0, l.ttl, a.ends, v.Members)
 	s.fence = max(s.fence, v.Fence)
@@ -153,7 +126,7 @@ func (s *semaphore) deliver(l *lease) {
 func (l *lease) told(now time.Duration) Lease {
 	t := Lease{
 		Capability: capability(l.s.e.secretKey(), l.s.name, l.id), ID: l.id, Semaphore: l.s.name,
-		Requested: l.asked, Weight: l.weight, Slots: l.slots, Fence: l.fence, Holder: decodeHolder(l.info).Holder, TTL: l.ttl,
+		Requested: l.asked, Weight: l.weight, Slots: l.slots, Fence: l.fence, Holder: decodeInfo(l.info).Holder, TTL: l.ttl,
 	}
 	if l.r != nil {
 		t.Holder = l.r.ask.Holder.Holder

@@ -147,7 +147,7 @@ var errMoved = fmt.Errorf("%w: it was attached elsewhere", ErrLeaseExpired)
 
 // lengthened takes in that Q nodes hold the lease longer. Its validity never shrinks: nodes only lengthen.
 func (l *lease) lengthened(rn *renewal, members []int) {
-	l.ttl, l.heldAt, l.warned, l.first = rn.ttl, rn.t0, false, false
+	l.ttl, l.usual, l.heldAt, l.warned, l.first = rn.ttl, rn.ttl, rn.t0, false, false
 	l.end = max(l.end, l.s.e.validity(rn.t0, rn.ttl, rn.ends, members))
 	if rn.ttl == Never {
 		l.end = Never
@@ -315,7 +315,7 @@ func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Du
 		}
 		asked := ttl
 		if asked == 0 {
-			asked = l.ttl
+			asked = l.usual
 		}
 		l.renew(asked, func(err error) { heard <- result{l.told(e.cfg.Now()), err} })
 		s.unlock()

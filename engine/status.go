@@ -244,7 +244,7 @@ func (e *Engine) Leases(ctx context.Context, name string) ([]LeaseInfo, error) {
 	list := make([]LeaseInfo, 0, len(g.leases)+len(g.cooling))
 	for _, l := range g.leases {
 		list = append(list, LeaseInfo{
-			ID: l.Lease, Semaphore: name, Weight: l.Slots.Len(), Slots: l.Slots, Fence: l.Fence, HolderInfo: decodeHolder(l.Info),
+			ID: l.Lease, Semaphore: name, Weight: l.Slots.Len(), Slots: l.Slots, Fence: l.Fence, HolderInfo: decodeInfo(l.Info).people(),
 			GrantedAt: time.Now().Add(-l.Age), Age: l.Age, ExpiresIn: l.Left,
 		})
 	}

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// info is what replicas tell each other of a lease by its Info, which nodes keep as it is.
+type info struct {
+	Holder    string        `json:"h,omitempty"`
+	Principal string        `json:"p,omitempty"`
+	Address   string        `json:"a,omitempty"`
+	Via       string        `json:"v,omitempty"`
+	Requested int           `json:"r,omitempty"` // permits, before a policy weighed them
+	TTL       time.Duration `json:"t,omitempty"` // as asked for: what is left at the nodes does not tell it
+}
+
+// info is the Info of the lease that the request will get.
+func (r *Request) info() string {
+	h := r.ask.Holder
+	data, err := json.Marshal(info{h.Holder, h.Principal, h.Address, h.Via, r.ask.Permits, r.ttl})
+	if err != nil {
+		panic(fmt.Sprintf("engine: an info can not be encoded: %v", err)) // it has only strings and numbers
+	}
+	return string(data)
+}
+
+// decodeInfo reads an Info; one that is not ours is shown as the holder.
+func decodeInfo(text string) info {
+	var i info
+	if json.Unmarshal([]byte(text), &i) != nil {
+		return info{Holder: text}
+	}
+	return i
+}
+
+// people is what of it is for people.
+func (i info) people() HolderInfo { return HolderInfo{i.Holder, i.Principal, i.Address, i.Via} }
