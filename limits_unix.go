@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux || darwin
 
 package main
 
@@ -16,7 +16,7 @@ func (f *serveFlags) connections(log *slog.Logger) int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return f.maxConnections
 	}
-	files := int(min(uint64(limit.Cur), 1<<30)) - filesAside
+	files := int(min(limit.Cur, 1<<30)) - filesAside
 	if files >= f.maxConnections {
 		return f.maxConnections
 	}

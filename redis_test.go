@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +140,65 @@ func TestAPasswordIsUsedAndNeverTold(t *testing.T) {
 		if strings.Contains(text, "s3cret") || strings.Contains(text, "gu3ss") {
 			t.Errorf("a password is told: %s", text)
 		}
+	}
+}
+
+// The README tells which commands a Redis user needs: they are enough.
+func TestTheCommandsThatTheREADMEAllowsAreEnough(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	acl := regexp.MustCompile(`ACL SETUSER (permitd on >password .*)`).FindStringSubmatch(string(readme))
+	if acl == nil {
+		t.Fatal("the README has no ACL")
+	}
+	server := redistest.Start(t, redistest.Args(append([]string{"--user"}, strings.Fields(acl[1])...)...))
+	r := start(t, "--redis", "redis://permitd:password@"+server.Addr())
+	ctx := t.Context()
+	ch, err := r.client.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, err := ch.Acquire(ctx, "db", client.Ask{Permits: 2, Create: &client.Definition{Limit: 2, MinHold: "10ms"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		next, err := r.client.Acquire(ctx, "db", client.Ask{TTL: 2 * time.Minute})
+		if err == nil {
+			_, err = r.client.Renew(ctx, "db", next.Capability, 3*time.Minute)
+		}
+		waiting <- err
+	}()
+	eventually(t, "the second waits", func() bool {
+		sem, err := r.client.Semaphore(ctx, "db")
+		return err == nil && sem.Status.Waiting == 1
+	})
+	if err := hold.ReleaseAllBut(ctx, 1); err != nil {
+		t.Error(err)
+	}
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+	if err := ch.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.client.Leases(ctx, "db"); err != nil {
+		t.Error(err)
+	}
+	if list, _, err := r.client.Semaphores(ctx, "d", "", 10); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if _, err := r.client.Put(ctx, "other", client.Definition{Limit: 1}, 0); err != nil {
+		t.Error(err)
+	}
+	if err := r.client.Delete(ctx, "other", 0); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(r.stderr.String(), "NOPERM") {
+		t.Error(r.stderr)
 	}
 }

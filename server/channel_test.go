@@ -166,7 +166,7 @@ func TestALeaseIsGrantedRenewedAndReleasedOverTheChannel(t *testing.T) {
 			t.Errorf("%v", f)
 		}
 	}
-	if got := s.inUse(t, "db"); got != 1 {
+	if got := s.inUse(t); got != 1 {
 		t.Errorf("%d in use", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestSixFramesBeforeTheWelcomeAreAllAnswered(t *testing.T) {
 	for range 6 {
 		refs[w.expect("granted")["ref"]] = true
 	}
-	if len(refs) != 6 || s.inUse(t, "db") != 6 {
+	if len(refs) != 6 || s.inUse(t) != 6 {
 		t.Errorf("%v", refs)
 	}
 }
@@ -261,7 +261,7 @@ func TestFramesThatCannotBeServedLeaveTheConnectionAsItIs(t *testing.T) {
 			t.Errorf("%.80s: %v", test.frame, f)
 		}
 	}
-	if got := s.inUse(t, "db"); got != 2 {
+	if got := s.inUse(t); got != 2 {
 		t.Errorf("%d in use: the lease should have stayed", got)
 	}
 }
@@ -281,7 +281,7 @@ func TestAfterCancelNothingIsHeld(t *testing.T) {
 			t.Errorf("%v, want %v", f, test)
 		}
 	}
-	eventually(t, "all is given back", func() bool { return s.inUse(t, "db") == 0 })
+	eventually(t, "all is given back", func() bool { return s.inUse(t) == 0 })
 	w.send(`{"type":"acquire","ref":"2","semaphore":"db"}`) // the ref is free again
 	w.expect("granted")
 }
@@ -298,7 +298,7 @@ func TestARefMayBeUsedAgainOnceItIsAnswered(t *testing.T) {
 	}
 	w.send(`{"type":"cancel","ref":"c","of":"1"}`) // means the newer
 	w.expect("cancelled")
-	eventually(t, "one is left", func() bool { return s.inUse(t, "db") == 1 })
+	eventually(t, "one is left", func() bool { return s.inUse(t) == 1 })
 	w.send(`{"type":"release","ref":"r","lease":"%s"}`, leases[0])
 	w.expect("released")
 }
@@ -370,7 +370,7 @@ func TestClosesThatTheClientShouldMend(t *testing.T) {
 			t.Errorf("%s: closed with %d", test.name, code)
 		}
 	}
-	eventually(t, "what they held is given back", func() bool { return s.inUse(t, "db") == 0 })
+	eventually(t, "what they held is given back", func() bool { return s.inUse(t) == 0 })
 	w := s.open(t)
 	w.send(`{"type":"ping","ref":"1"%s}`, strings.Repeat(" ", frameMax-len(`{"type":"ping","ref":"1"}`)))
 	w.expect("pong") // the largest frame
@@ -500,7 +500,7 @@ func TestALeaseOfAChannelMayBeReleasedOverREST(t *testing.T) {
 	if err := hold.Release(t.Context()); err != nil { // as often as one likes, and the new lease stays
 		t.Error(err)
 	}
-	if got := s.inUse(t, "db"); got != 1 || again.Valid() <= 0 {
+	if got := s.inUse(t); got != 1 || again.Valid() <= 0 {
 		t.Errorf("%d in use", got)
 	}
 	if err := ch.Close(); err != nil {

@@ -104,10 +104,11 @@ func (ids requestIDs) of(r *http.Request) string {
 }
 
 func validRequestID(id string) bool {
-	return id != "" && len(id) <= requestIDMax && strings.IndexFunc(id, func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.:/+=", c))
-	}) < 0
+	return id != "" && len(id) <= requestIDMax && strings.Trim(id, requestIDCharacters) == ""
 }
+
+// requestIDCharacters do no harm in a log or a header.
+const requestIDCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+="
 
 // requestID returns the id of the request that an answer belongs to.
 func requestID(h http.Header) string { return h.Get("X-Request-Id") }

@@ -78,7 +78,7 @@ func TestAnAnswerThatCannotBeWrittenLeavesNothingHeld(t *testing.T) {
 		if cutAtTheGrant(t, s, l) {
 			arrived++
 		}
-		eventually(t, "nothing is held", func() bool { return s.inUse(t, "db") == 0 })
+		eventually(t, "nothing is held", func() bool { return s.inUse(t) == 0 })
 	}
 	t.Logf("%d of %d answers arrived before the cut", arrived, rounds)
 	if err := cutting.Close(); err != nil {
@@ -166,7 +166,7 @@ func TestAClientThatLeavesWhileItWaitsLeavesTheLine(t *testing.T) {
 	if _, err := s.client.Release(t.Context(), "db", holder.Capability, 0); err != nil {
 		t.Error(err)
 	}
-	if got := s.inUse(t, "db"); got != 0 {
+	if got := s.inUse(t); got != 0 {
 		t.Errorf("%d in use", got)
 	}
 }
@@ -219,7 +219,7 @@ func TestADisconnectAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
 		})
 		both.Wait()
 	}
-	eventually(t, "nothing is held", func() bool { return s.inUse(t, "db") == 0 })
+	eventually(t, "nothing is held", func() bool { return s.inUse(t) == 0 })
 }
 
 func TestACancelAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
@@ -243,7 +243,7 @@ func TestACancelAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d were granted before the cancel", granted, rounds)
-	eventually(t, "nothing is held", func() bool { return s.inUse(t, "db") == 0 })
+	eventually(t, "nothing is held", func() bool { return s.inUse(t) == 0 })
 	if err := ch.Close(); err != nil {
 		t.Error(err)
 	}

@@ -40,10 +40,10 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 }
 
 // serveInBubble is serve in a bubble of synctest: connections are pipes, and clocks are the bubble's.
-func serveInBubble(t *testing.T, change ...func(*Config)) *served {
+func serveInBubble(t *testing.T) *served {
 	t.Helper()
 	l := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
-	return serveOn(t, l, l.dial, enginetest.Now(), change...)
+	return serveOn(t, l, l.dial, enginetest.Now())
 }
 
 // serveOn starts a server on a listener that dial reaches; now is the clock of the engine and its node, nil the machine's.
@@ -147,10 +147,10 @@ func (s *served) declare(t *testing.T, name string, limit int) {
 	}
 }
 
-// inUse reads how many permits of a semaphore are in leases.
-func (s *served) inUse(t *testing.T, name string) int {
+// inUse reads how many permits of the semaphore db are in leases.
+func (s *served) inUse(t *testing.T) int {
 	t.Helper()
-	sem, err := s.client.Semaphore(t.Context(), name)
+	sem, err := s.client.Semaphore(t.Context(), "db")
 	if err != nil {
 		t.Fatal(err)
 	}

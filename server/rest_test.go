@@ -36,7 +36,7 @@ func TestAcquireRenewAndReleaseOverREST(t *testing.T) {
 		lease.Validity <= 50*time.Second || lease.Validity >= time.Minute {
 		t.Errorf("%+v", lease)
 	}
-	if got := s.inUse(t, "db"); got != 2 {
+	if got := s.inUse(t); got != 2 {
 		t.Errorf("%d in use", got)
 	}
 	renewed, err := s.client.Renew(ctx, "db", lease.Capability, 2*time.Minute)
@@ -53,7 +53,7 @@ func TestAcquireRenewAndReleaseOverREST(t *testing.T) {
 			t.Errorf("%+v, %v", released, err)
 		}
 	}
-	if got := s.inUse(t, "db"); got != 0 {
+	if got := s.inUse(t); got != 0 {
 		t.Errorf("%d in use", got)
 	}
 	if _, err := s.client.Renew(ctx, "db", lease.Capability, 0); !isKind(err, "lease_released") {
@@ -299,7 +299,7 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 			t.Errorf("%s as text: %d %q", test.name, text.Code, text.Body)
 		}
 	}
-	if got := s.inUse(t, "db"); got != 0 {
+	if got := s.inUse(t); got != 0 {
 		t.Errorf("%d in use after refusals only", got)
 	}
 }

@@ -50,7 +50,7 @@ func TestAPeerThatAnswersNoPingIsClosed(t *testing.T) {
 		if got := time.Since(start); got != silenceMax {
 			t.Errorf("after %v", got)
 		}
-		if got := s.inUse(t, "db"); got != 0 {
+		if got := s.inUse(t); got != 0 {
 			t.Errorf("%d in use", got)
 		}
 	})
@@ -78,7 +78,7 @@ func TestAPeerThatIsGoneWithoutAWordIsClosed(t *testing.T) {
 		w.send(`{"type":"acquire","ref":"1","semaphore":"db","create":{"limit":1}}`)
 		w.expect("granted")
 		time.Sleep(silenceMax + writeTimeMax + lingerTime + time.Second)
-		if got := s.inUse(t, "db"); got != 0 {
+		if got := s.inUse(t); got != 0 {
 			t.Errorf("%d in use", got)
 		}
 	})
@@ -105,7 +105,7 @@ func TestAReaderTooSlowIsClosed(t *testing.T) {
 			t.Errorf("%d frames were read of one who reads nothing", sent)
 		}
 		time.Sleep(writeTimeMax + lingerTime)
-		if got := s.inUse(t, "db"); got != 0 {
+		if got := s.inUse(t); got != 0 {
 			t.Errorf("%d in use", got)
 		}
 	})
@@ -129,7 +129,7 @@ func TestAKeptLeaseIsRenewedEachThirdOfItsTTL(t *testing.T) {
 				t.Errorf("renewal %d after %v", n+1, got)
 			}
 		}
-		if got := s.inUse(t, "db"); got != 1 {
+		if got := s.inUse(t); got != 1 {
 			t.Errorf("%d in use", got)
 		}
 	})
@@ -153,7 +153,7 @@ func TestALeaseOfItsLargestAgeIsToldToBeExpiringAndThenLost(t *testing.T) {
 		if f := w.expect("lost"); f["id"] != id || f["semaphore"] != "db" || f["reason"] != "expired" {
 			t.Errorf("%v", f)
 		}
-		if got := s.inUse(t, "db"); got != 0 {
+		if got := s.inUse(t); got != 0 {
 			t.Errorf("%d in use", got)
 		}
 	})

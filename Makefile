@@ -1,0 +1,72 @@
+# Every target is a line of `make help`.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help run build test race ci tools sim bench lint fmt fmtcheck tidy cover fuzz
+
+GO          ?= go
+GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+SEEDS       ?= 200
+FUZZTIME    ?= 10s
+BENCHTIME   ?= 30s
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+run: ## serve on 127.0.0.1:7707 from ./permitd-data
+	$(GO) run .
+
+build: ## build ./permitd
+	CGO_ENABLED=0 $(GO) build -trimpath -o permitd .
+
+test: tools ## run all tests
+	$(GO) test ./...
+
+race: tools ## run all tests under the race detector, in random order
+	$(GO) test -race -shuffle=on ./...
+
+ci: tidy fmtcheck lint race sim ## what CI runs
+
+tools: ## install what tests start, redis-server and curl, where that may be
+	@for tool in redis-server curl; do \
+		command -v $$tool >/dev/null && continue; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$tool >/dev/null || exit 1; \
+		else \
+			echo "the tests need $$tool (redis-server 7.0 or newer): please install it"; exit 1; \
+		fi; \
+	done
+
+sim: ## run SEEDS=200 seeds of the simulation
+	$(GO) test -count=1 -run '^TestSimulation' ./engine -sim.seeds=$(SEEDS)
+
+bench: tools ## run the benchmarks, BENCHTIME=30s each
+	$(GO) run ./deploy/bench -time $(BENCHTIME)
+
+lint: ## vet, modernizers, staticcheck, golangci-lint
+	$(GO) vet ./...
+	$(GO) fix -diff ./...
+	$(STATICCHECK) ./...
+	$(GOLANGCI) run ./...
+
+fmt: ## format
+	$(GOFUMPT) -l -w .
+
+fmtcheck: ## fail where fmt would change something
+	@changed=$$($(GOFUMPT) -l .) && [ -z "$$changed" ] || { echo "make fmt would change:"; echo "$$changed"; exit 1; }
+
+tidy: ## fail where go mod tidy would change something
+	$(GO) mod tidy -diff
+
+cover: tools ## coverage of all packages by all tests, in cover.out
+	$(GO) test -coverprofile=cover.out -coverpkg=./... ./...
+	$(GO) tool cover -func=cover.out | tail -1
+
+fuzz: ## run each fuzz target for FUZZTIME=10s
+	@for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done; \
+	done
