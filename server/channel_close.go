@@ -103,6 +103,7 @@ func (c *channel) settle() closing {
 	if how != closeRestart {
 		for _, r := range requests {
 			r.request.Cancel()
+			r.left()
 		}
 	}
 	c.mu.Lock()

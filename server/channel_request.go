@@ -124,6 +124,20 @@ func (c *channel) takeAllLocked() []*channelRequest {
 	return all
 }
 
+// left counts a request that ended because its connection did.
+func (r *channelRequest) left() {
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case r.over: // it ended in between
+	case r.granted.IsZero():
+		c.server.metrics.acquired(r.semaphore, errClientLeft, time.Since(r.asked))
+	default:
+		c.server.metrics.ended("disconnected", time.Since(r.granted))
+	}
+}
+
 // Waiting tells the place in line.
 func (r *channelRequest) Waiting(ahead int) {
 	r.channel.send(jsonFrame{waitingFrame{Type: "waiting", Ref: r.ref, Ahead: ahead}})
