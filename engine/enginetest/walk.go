@@ -171,10 +171,10 @@ func (w *walk) owner() engine.Owner {
 
 // ownerNear is mostly the owner given, or a larger one.
 func (w *walk) ownerNear(o engine.Owner) engine.Owner {
-	switch w.IntN(6) {
+	switch w.IntN(10) {
 	case 0:
 		return w.owner()
-	case 1:
+	case 1, 2:
 		o.Gen++
 	}
 	return o
@@ -214,9 +214,12 @@ func (w *walk) ttl(endless bool) time.Duration {
 	return pick(w, w.pace.TTLs...)
 }
 
-// until is when a mend or a renewal is void.
+// until is when a mend or a renewal is void: mostly later.
 func (w *walk) until() int64 {
-	return w.now + pick(w, 0, -time.Second, time.Microsecond, time.Millisecond, 20*time.Second, 20*time.Second, 20*time.Second, 20*time.Second, 20*time.Second).Microseconds()
+	if w.often(0.2) {
+		return w.now + pick(w, 0, -time.Second, time.Microsecond, time.Millisecond).Microseconds()
+	}
+	return w.now + 20*time.Second.Microseconds()
 }
 
 // ballotNear is mostly the one given.

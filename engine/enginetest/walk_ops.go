@@ -33,6 +33,9 @@ func (w *walk) mend(semaphore string) *engine.Mend {
 		Until: w.until(), New: w.often(0.5),
 	}
 	mend.TTL = w.ttl(!mend.New)
+	if n := len(page.Leases); n > 0 && w.often(0.25) {
+		mend.Slots = mend.Slots.Union(page.Leases[w.IntN(n)].Slots) // mostly another lease's
+	}
 	if w.often(0.1) {
 		mend.By = w.by()
 	}
