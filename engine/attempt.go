@@ -209,6 +209,7 @@ func (a *attempt) decide() {
 		a.settle()
 		a.giveBack()
 		a.s.refused(a)
+		a.s.heardOf(v.Definition)
 	case quorum.Unreachable:
 		a.settle()
 		a.giveBack()
@@ -255,12 +256,17 @@ func (a *attempt) split(v quorum.Verdict) {
 	}
 }
 
-// tryAnew gives back what could not be mended and makes another attempt, same order, in a moment.
+// tryAnew gives back what could not be mended and makes another attempt, same order, in a moment. It looks for slots from
+// somewhere else on: where leases are on different nodes, each node may find another slot first, again and again, while one
+// farther on is free on all.
 func (a *attempt) tryAnew() {
 	s, r := a.s, a.r
 	a.settle()
 	a.giveBack()
 	r.splits++
+	if s.def != nil {
+		r.start = int(random(time.Duration(s.limit())))
+	}
 	switch {
 	case r.phase != waiting:
 	case r.splits >= splitsMax:

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,13 @@ func (s *semaphore) read() {
 		}
 		s.locked(func() { s.wasRead(st, ballot, err) })
 	})
+}
+
+// heardOf reads the definition if a quorum names another than this replica knows: another replica has changed it. mu is held.
+func (s *semaphore) heardOf(ballot Ballot) {
+	if ballot != s.ballot && s.def != nil {
+		s.read()
+	}
 }
 
 // createOnUse creates the semaphore as the first of the waiting requests says that brings a definition; without one it stays
@@ -125,17 +133,28 @@ func (e *Engine) readDefinition(ctx context.Context, name string) (*stored, Ball
 	return st, ballot, err
 }
 
-// write changes a definition to what next makes of it; next's errUnchanged leaves it. It returns what is in force.
+// write changes a definition to what next makes of it. Where next has nothing to change (errUnchanged), or an objection, nothing is
+// written and nobody is woken. It returns what is in force.
 func (e *Engine) write(ctx context.Context, name string, next func(*stored) (*stored, error)) (*stored, Ballot, error) {
+	now, ballot, err := e.readDefinition(ctx, name)
+	if err != nil {
+		return nil, Ballot{}, err
+	}
+	switch _, err := next(now); {
+	case errors.Is(err, errUnchanged):
+		return now, ballot, nil
+	case err != nil:
+		return nil, Ballot{}, err
+	}
 	nonce := newID()
 	var result *stored
-	_, ballot, err := register{e, RegisterSemaphore, name}.change(ctx, func(v Value) (Value, error) {
+	_, ballot, err = register{e, RegisterSemaphore, name}.change(ctx, ballot, func(v Value) (Value, error) {
 		old, err := storedOf(v)
 		if err != nil {
 			return Value{}, err
 		}
-		if old != nil && old.Write == nonce {
-			result = old // an earlier try of ours was chosen
+		if old != nil && slices.Contains(old.Writes, nonce) {
+			result = old // an earlier try of ours was chosen, and perhaps others' on top
 			return v, nil
 		}
 		result = old
@@ -146,9 +165,10 @@ func (e *Engine) write(ctx context.Context, name string, next func(*stored) (*st
 		if err != nil {
 			return Value{}, err
 		}
-		st.Rev, st.ChangedAt, st.Write = 1, time.Now().UTC().Truncate(time.Millisecond), nonce
+		st.Rev, st.ChangedAt, st.Writes = 1, time.Now().UTC().Truncate(time.Millisecond), []string{nonce}
 		if old != nil {
 			st.Rev = old.Rev + 1
+			st.Writes = append(st.Writes, old.Writes[:min(len(old.Writes), writesKept-1)]...)
 		}
 		result = st
 		return st.value(), nil

@@ -8,6 +8,10 @@ import (
 	"unicode/utf8"
 )
 
+// writesKept bounds stored.Writes: a writer that did not hear that its write was chosen recognises it as long as no more
+// others have been made on top.
+const writesKept = 16
+
 // stored is what a semaphore's register holds.
 type stored struct {
 	Rev        int64       `json:"rev"`
@@ -17,7 +21,7 @@ type stored struct {
 	Definition Definition  `json:"definition"`           // with its defaults filled in
 	CreatedBy  *Definition `json:"created_by,omitempty"` // what the request brought that created it on use
 	Deleted    bool        `json:"-"`
-	Write      string      `json:"write"` // nonce of the write, by which its writer knows it again
+	Writes     []string    `json:"writes"` // nonces of the last writes, the latest first: their writers know them again
 }
 
 // value is how nodes keep it: what they apply themselves stands apart.

@@ -61,9 +61,7 @@ func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 		r.fail(fmt.Errorf("%w: the answers came too late for a TTL of %v", ErrQuorumUnavailable, r.ttl))
 		return
 	}
-	if v.Definition != s.ballot {
-		s.read() // another replica changed it
-	}
+	s.heardOf(v.Definition)
 	for i := range a.ballots {
 		if a.ballots[i].Kind >= quorum.No && !l.agrees(&a.ballots[i]) {
 			l.mendAt(i, a.ballots[i].Definition, 1)

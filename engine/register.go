@@ -30,7 +30,17 @@ func (r register) read(ctx context.Context) (Value, Ballot, error) {
 	if answered(answers) < r.e.quorum {
 		return Value{}, Ballot{}, ErrQuorumUnavailable
 	}
-	return r.change(ctx, func(v Value) (Value, error) { return v, nil })
+	return r.change(ctx, largestAccepted(answers), func(v Value) (Value, error) { return v, nil })
+}
+
+// largestAccepted is the largest ballot under which one of those who answered has accepted a value.
+func largestAccepted(answers []*Answer) (largest Ballot) {
+	for _, a := range answers {
+		if a != nil && largest.Less(a.Definition) {
+			largest = a.Definition
+		}
+	}
+	return largest
 }
 
 // chosen finds Q answers that name one ballot: its value was chosen.
@@ -52,11 +62,11 @@ func chosen(answers []*Answer) (*Answer, bool) {
 	return nil, false
 }
 
-// change writes what next makes of the chosen value. An error of next ends it and nothing is written, except that a
-// half-done write of somebody else may be completed. next may be called several times; it has to
-// recognise a value of its own that an earlier try has written.
-func (r register) change(ctx context.Context, next func(Value) (Value, error)) (Value, Ballot, error) {
-	ballot := Ballot{Counter: 1, Replica: r.e.replica}
+// change writes what next makes of the chosen value. seen is a ballot that is in use: a smaller one would lose. An error of
+// next ends it and nothing is written, except that a half-done write of somebody else may be completed. next may be called several
+// times; it has to recognise a value of its own that an earlier try has written.
+func (r register) change(ctx context.Context, seen Ballot, next func(Value) (Value, error)) (Value, Ballot, error) {
+	ballot := Ballot{Counter: seen.Counter + 1, Replica: r.e.replica}
 	for range registerRounds {
 		if ctx.Err() != nil {
 			return Value{}, Ballot{}, ctx.Err()
@@ -131,9 +141,9 @@ func (e *Engine) learnSecret() {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*e.cfg.NodeTimeout)
 	defer cancel()
 	r := register{e, RegisterCluster, "secret"}
-	v, _, err := r.read(ctx)
+	v, ballot, err := r.read(ctx)
 	if err == nil && v.Data == "" {
-		v, _, err = r.change(ctx, func(v Value) (Value, error) {
+		v, _, err = r.change(ctx, ballot, func(v Value) (Value, error) {
 			if v.Data == "" {
 				v.Data = newID() + newID() // 160 random bits
 			}
