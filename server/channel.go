@@ -32,7 +32,7 @@ const (
 	openTimeMax = 10 * time.Second // for the answer to the upgrade
 
 	// Small buffers: most channels are idle holders, and frames are short.
-	readBufferSize  = 1 << 10
+	readBufferSize  = 512
 	writeBufferSize = 1 << 10
 )
 
@@ -104,44 +104,51 @@ func (s *Server) mayOpen(r *http.Request) error {
 	return nil
 }
 
-// read serves frames until the connection ends, and then gives back what it holds.
+// read serves frames until the connection ends, and then gives back what it holds. While it waits for a frame its stack is
+// shallow: the runtime halves a stack that is used to less than a quarter, and 4 KB are what an idle holder's should be.
 func (c *channel) read() {
-	defer c.finish()
+	c.greet()
+	for c.stayAlive() == nil {
+		messageType, r, err := c.conn.NextReader()
+		if !c.take(messageType, r, err) {
+			break
+		}
+	}
+	c.finish()
+}
+
+// greet sets up the connection and says who serves.
+func (c *channel) greet() {
 	c.conn.SetPongHandler(func(string) error { return c.stayAlive() })
 	c.conn.SetPingHandler(func(text string) error {
 		_ = c.conn.WriteControl(websocket.PongMessage, []byte(text), time.Now().Add(lingerTime)) // a broken connection ends the reader anyway
 		return c.stayAlive()
 	})
 	c.send(welcomeFrame(c))
-	for {
-		if err := c.stayAlive(); err != nil {
-			return
-		}
-		text, err := c.next()
-		if err != nil {
-			c.readFailed(err)
-			return
-		}
-		c.server.metrics.messages.WithLabelValues("in").Inc()
-		if !c.pace.allows(time.Now()) {
-			c.close(closeTooMany)
-			return
-		}
-		if !c.waitForSpace() || !c.handle(text) {
-			return
-		}
-	}
 }
 
 var errNotText = errors.New("a binary message")
 
-// next reads one message.
-func (c *channel) next() (string, error) {
-	messageType, r, err := c.conn.NextReader()
+// take serves a message that has begun to arrive, or the end of the connection. It returns false when there will be no more.
+func (c *channel) take(messageType int, r io.Reader, err error) bool {
+	text, err := readFrame(messageType, r, err)
 	if err != nil {
-		return "", err
+		c.readFailed(err)
+		return false
 	}
-	if messageType != websocket.TextMessage {
+	c.server.metrics.in.Inc()
+	if !c.pace.allows(time.Now()) {
+		c.close(closeTooMany)
+		return false
+	}
+	return c.waitForSpace() && c.handle(text)
+}
+
+func readFrame(messageType int, r io.Reader, err error) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case messageType != websocket.TextMessage:
 		return "", errNotText
 	}
 	text, err := io.ReadAll(io.LimitReader(r, frameMax+1))

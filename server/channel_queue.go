@@ -142,7 +142,7 @@ func (c *channel) writeBatch(b outbox, buf *[]byte) error {
 
 func (c *channel) writeFrame(f frame, buf *[]byte) error {
 	*buf = f.appendTo((*buf)[:0])
-	c.server.metrics.messages.WithLabelValues("out").Inc()
+	c.server.metrics.out.Inc()
 	return c.conn.WriteMessage(websocket.TextMessage, *buf)
 }
 

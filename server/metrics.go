@@ -38,15 +38,19 @@ type metrics struct {
 	requests *prometheus.HistogramVec // method, route, code
 	channels prometheus.Gauge
 	messages *prometheus.CounterVec // direction
+	in, out  prometheus.Counter     // of messages
 	closes   *prometheus.CounterVec // code
 
-	mu    sync.Mutex
-	names map[string]bool // with a label of their own
+	others prometheus.Counter // of acquires: the grants of semaphores without a label of their own
+
+	mu     sync.RWMutex
+	grants map[string]prometheus.Counter // likewise, by the semaphores that have one
 }
 
 func newMetrics(s *Server) *metrics {
-	m := &metrics{names: map[string]bool{}}
+	m := &metrics{grants: map[string]prometheus.Counter{}}
 	m.acquires = counters("acquires_total", "Requests for permits, by what became of them.", "semaphore", "outcome")
+	m.others = m.acquires.WithLabelValues(otherSemaphores, outcomeGranted)
 	m.wait = histogram("acquire_wait_seconds", "From the request to the grant.")
 	m.hold = histogram("hold_seconds", "From the grant to the end of a lease that was held over the lease channel.")
 	m.releases = counters("releases_total", "Leases that were given back through this replica.", "reason")
@@ -59,6 +63,7 @@ func newMetrics(s *Server) *metrics {
 		Namespace: metricsNamespace, Name: "websocket_connections", Help: "Open lease channels.",
 	})
 	m.messages = counters("websocket_messages_total", "Frames of the lease channel.", "direction")
+	m.in, m.out = m.messages.WithLabelValues("in"), m.messages.WithLabelValues("out")
 	m.closes = counters("websocket_closes_total", "Ended lease channels, by the close code.", "code")
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "build_info", Help: "1, with what runs as labels.",
@@ -93,28 +98,47 @@ func (m *metrics) serve(c echo.Context) error {
 	return nil
 }
 
-// label returns the label of a semaphore: the first thousand have their own.
-func (m *metrics) label(semaphore string) string {
+// grantsOf returns the counter of a semaphore's grants: the first thousand have their own.
+func (m *metrics) grantsOf(semaphore string) prometheus.Counter {
+	m.mu.RLock()
+	grants := m.grants[semaphore]
+	m.mu.RUnlock()
+	if grants != nil {
+		return grants
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.names[semaphore] {
-		return semaphore
+	if len(m.grants) >= metricNamesMax {
+		return m.others
 	}
-	if len(m.names) >= metricNamesMax {
+	if m.grants[semaphore] == nil {
+		m.grants[semaphore] = m.acquires.WithLabelValues(semaphore, outcomeGranted)
+	}
+	return m.grants[semaphore]
+}
+
+// label returns the label of a semaphore.
+func (m *metrics) label(semaphore string) string {
+	if m.grantsOf(semaphore) == m.others {
 		return otherSemaphores
 	}
-	m.names[semaphore] = true
 	return semaphore
 }
+
+// Outcomes of a request for permits besides the kinds of problems.
+const (
+	outcomeGranted   = "granted"
+	outcomeCancelled = "cancelled"
+)
 
 // acquired counts a request for permits; err is what it ended with, nil for a grant.
 func (m *metrics) acquired(semaphore string, err error, waited time.Duration) {
 	if err == nil {
-		m.acquires.WithLabelValues(m.label(semaphore), "granted").Inc()
+		m.grantsOf(semaphore).Inc()
 		m.wait.Observe(waited.Seconds())
 		return
 	}
-	outcome, label := "cancelled", otherSemaphores
+	outcome, label := outcomeCancelled, otherSemaphores
 	if !errors.Is(err, errClientLeft) {
 		outcome = problemOf(err).Kind
 	}
