@@ -56,6 +56,9 @@ func (e *Engine) look() {
 		p.mu.Unlock()
 	}
 	if err := e.misfit(probes); err != nil {
+		for _, p := range e.peers { // some may vote already, as they were heard of first
+			p.setOut(err.Error())
+		}
 		e.setFatal(err)
 		return
 	}
