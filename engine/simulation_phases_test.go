@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+)
+
+// simulate plays a plan and returns what it has broken, nil if nothing.
+func simulate(t *testing.T, p plan, changes ...func(*world)) *world {
+	w := newWorld(t, p)
+	for _, change := range changes {
+		change(w)
+	}
+	w.begin()
+	w.storm()
+	w.settle()
+	w.end()
+	return w
+}
+
+// readyMax is how long the first start may take.
+const readyMax = 20 * time.Second
+
+// begin waits for the replicas and declares the semaphores that are not made by their first use.
+func (w *world) begin() {
+	ctx, cancel := context.WithTimeout(w.t.Context(), readyMax)
+	defer cancel()
+	for _, r := range w.replicas {
+		if err := r.current.Load().Ready(ctx); err != nil {
+			w.check(fmt.Errorf("%s is not ready: %w", r.name, err))
+			return
+		}
+	}
+	for _, s := range w.plan.semaphores {
+		if s.create {
+			continue
+		}
+		if _, _, err := w.replicas[0].current.Load().Put(ctx, s.name, s.def, engine.Condition{}, "simulation"); err != nil {
+			w.check(fmt.Errorf("%s cannot be declared: %w", s.name, err))
+			return
+		}
+	}
+}
+
+// storm lets clients loose on a network that is spoiled.
+func (w *world) storm() {
+	w.spoil(w.plan.faults)
+	for i := range w.plan.clients {
+		c := &client{w: w, dice: newDice(w.plan.seed, fmt.Sprint("client ", i)), habits: w.plan.habits, name: fmt.Sprint("c", i)}
+		w.clients.Go(c.live)
+	}
+	for i := range w.plan.replicas {
+		o := &operator{w: w, dice: newDice(w.plan.seed, fmt.Sprint("operator ", i))}
+		w.clients.Go(o.live)
+	}
+	d := newDice(w.plan.seed, "storm")
+	var undo []repair
+	for end := w.now() + w.plan.length; w.now() < end && w.sleep(d.upTo(momentMax)); {
+		undo = w.trouble(d, undo)
+		w.look()
+	}
+	for _, r := range undo {
+		r.do()
+	}
+}
+
+// repair is the end of a trouble.
+type repair struct {
+	at time.Duration
+	do func()
+}
+
+// trouble ends the troubles whose time has come, and starts others.
+func (w *world) trouble(d dice, undo []repair) []repair {
+	undo = slices.DeleteFunc(undo, func(r repair) bool {
+		if r.at <= w.now() {
+			r.do()
+			return true
+		}
+		return false
+	})
+	for _, tr := range troubles {
+		if d.chance(w.plan.troubles[tr.name]) {
+			after, do := tr.do(w, d)
+			if do != nil {
+				undo = append(undo, repair{w.now() + after, do})
+			}
+		}
+	}
+	return undo
+}
+
+// spoil changes what happens to messages from now on, also on ways that are made later.
+func (w *world) spoil(f enginetest.Faults) {
+	f.Seed = w.plan.seed
+	w.faults = f
+	for _, r := range w.replicas {
+		for _, way := range r.ways {
+			way.Spoil(f)
+		}
+	}
+}
+
+// settleMax is how long the last waiters and holders may take when there are no faults any more.
+const settleMax = 5 * time.Minute
+
+// settle ends all faults and waits until every client has come home.
+func (w *world) settle() {
+	good := w.plan.faults
+	w.spoil(enginetest.Faults{LatencyMin: good.LatencyMin, LatencyMax: good.LatencyMax, OneBatch: good.OneBatch})
+	w.winding.Store(true)
+	home := make(chan struct{})
+	go func() {
+		w.clients.Wait()
+		close(home)
+	}()
+	if w.sleep(2 * time.Second) {
+		w.redeclare()
+		w.mu.Lock()
+		w.calmAt = w.now()
+		w.mu.Unlock()
+	}
+	d := newDice(w.plan.seed, "settle")
+	for end := w.now() + settleMax; w.now() < end; {
+		select {
+		case <-home:
+			return
+		case <-time.After(d.upTo(momentMax)):
+			w.look()
+		}
+	}
+	w.check(fmt.Errorf("%v after the last fault some client still waits or holds", settleMax))
+	<-home
+}
+
+// redeclare makes every semaphore what the plan says, so that all who wait can be served.
+func (w *world) redeclare() {
+	for _, s := range w.plan.semaphores {
+		w.called("the last Put", func(ctx context.Context) {
+			if _, _, err := w.replicas[0].current.Load().Put(ctx, s.name, s.def, engine.Condition{}, "simulation"); err != nil {
+				w.check(fmt.Errorf("without faults %s cannot be declared: %w", s.name, err))
+			}
+		})
+	}
+}
+
+// end waits until every TTL is over, sees that nothing is left, and closes the replicas. That none of their goroutines is
+// left the bubble sees to.
+func (w *world) end() {
+	if w.sleep(ttlMax + claimTTLMax + time.Second) {
+		w.quiet()
+	}
+	for _, r := range w.replicas {
+		r.close()
+	}
+}
+
+// What is left on a node ends so long after the last holder at the latest: the longest TTL of a plan, and that of a claim.
+const (
+	ttlMax      = 90 * time.Second
+	claimTTLMax = 60 * time.Second
+)
+
+// quiet checks that nobody holds, waits or cools any more, on the nodes and as the replicas see it.
+func (w *world) quiet() {
+	for _, s := range w.plan.semaphores {
+		for _, r := range w.replicas {
+			w.called("the last Semaphore", func(ctx context.Context) {
+				sem, err := r.current.Load().Semaphore(ctx, s.name)
+				st := sem.Status
+				if err != nil || cmp.Or(st.InUse, st.Cooling, st.OverCommitted, st.Waiting, st.Leases) != 0 || st.Available != s.def.Limit {
+					w.check(fmt.Errorf("at the end %s sees %s as %+v, %w", r.name, s.name, st, err))
+				}
+			})
+		}
+		for _, server := range w.cluster.Servers {
+			page, leases := server.View(s.name)
+			if page == nil || len(leases)+len(page.Cooling)+len(page.Places) > 0 {
+				w.check(fmt.Errorf("at the end %s has of %s the leases %+v and %+v", server.Name(), s.name, leases, page))
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package engine_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+)
+
+// replica is one permitd.
+type replica struct {
+	w    *world
+	name string
+	dice dice
+	ways enginetest.Replica
+
+	current atomic.Pointer[engine.Engine] // nil: it is down
+}
+
+// open starts the replica, with a clock of its own.
+func (r *replica) open() {
+	faults := r.w.faults
+	faults.Seed = faults.Seed*7919 + uint64(r.dice.Uint32())
+	r.ways = r.w.cluster.Replica(faults)
+	offset, rate := r.dice.upTo(100*time.Hour), 1+clockDrift*(2*r.dice.Float64()-1)
+	since := r.w.now()
+	e, err := engine.Open(engine.Config{
+		Nodes: r.ways.Nodes(), Now: func() time.Duration { return offset + time.Duration(float64(r.w.now()-since)*rate) },
+	})
+	if err != nil {
+		r.w.t.Fatal(err)
+	}
+	r.current.Store(e)
+}
+
+// close ends the replica: its leases are left to their TTL.
+func (r *replica) close() {
+	e := r.current.Swap(nil)
+	if e == nil {
+		return
+	}
+	e.Close()
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	for t := range r.w.tales {
+		if t.engine == e {
+			t.orphaned()
+		}
+	}
+}
+
+// way returns the way to one of the nodes.
+func (r *replica) way(d dice) *enginetest.Node { return pick(d, r.ways...) }
+
+// someEngine returns a replica that is up; nil if none is.
+func (w *world) someEngine(d dice) *engine.Engine {
+	up := make([]*engine.Engine, 0, len(w.replicas))
+	for _, r := range w.replicas {
+		if e := r.current.Load(); e != nil {
+			up = append(up, e)
+		}
+	}
+	if len(up) == 0 {
+		return nil
+	}
+	return pick(d, up...)
+}
+
+// mayBeAway reports whether err is what a replica may say, to a call that was made so long ago, while nodes or itself are away:
+// there is no answer. w.mu is held.
+func (w *world) mayBeAway(e *engine.Engine, err error, asked time.Duration) bool {
+	if !w.isUp(e) {
+		return true
+	}
+	return !w.calmFor(w.now()-asked) && (errors.Is(err, engine.ErrQuorumUnavailable) || errors.Is(err, engine.ErrNotConfirmed) ||
+		errors.Is(err, engine.ErrInProgress))
+}
+
+func (w *world) isUp(e *engine.Engine) bool {
+	for _, r := range w.replicas {
+		if r.current.Load() == e {
+			return true
+		}
+	}
+	return false
+}

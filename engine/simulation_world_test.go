@@ -1,0 +1,163 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+)
+
+// world is one simulation: nodes, replicas and clients in a bubble, and what has become of them.
+//
+// Lock order: the engine's locks (events come with them held), then mu, then those of the history and the servers. So nobody calls
+// the engine with mu held.
+type world struct {
+	t        *testing.T
+	plan     plan
+	cluster  *enginetest.Cluster
+	replicas []*replica
+	chosen   *chosen
+	history  *enginetest.History
+	faults   enginetest.Faults // of ways that are made from now on
+	broken   chan struct{}     // closed with the first violation
+	winding  atomic.Bool       // nobody begins anything new
+	clients  sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	err     error      // the first violation
+	steps   int
+	grants  int
+	tales   map[*tale]struct{}  // that are not over
+	gone    map[string]released // by lease
+	fences  map[string]int64    // by node and semaphore: the last fence
+	calmAt  time.Duration       // since when there are no faults
+	idle    map[string]time.Duration
+	pending map[*engineCall]struct{}
+}
+
+// released is a lease whose release was acknowledged.
+type released struct {
+	at time.Duration
+	by string
+}
+
+// forever is a time that does not come.
+const forever = engine.Never
+
+// newWorld makes the nodes of a plan, whose clocks differ, and opens the replicas on a network that is still good: a cluster is
+// only formed while all nodes answer.
+func newWorld(t *testing.T, p plan) *world {
+	w := &world{
+		t: t, plan: p, cluster: enginetest.NewCluster(t, p.nodes), broken: make(chan struct{}),
+		tales: map[*tale]struct{}{}, gone: map[string]released{}, fences: map[string]int64{},
+		idle: map[string]time.Duration{}, pending: map[*engineCall]struct{}{}, calmAt: forever,
+	}
+	d := newDice(p.seed, "world")
+	for _, s := range w.cluster.Servers {
+		s.Shift(d.upTo(2*time.Hour) - time.Hour)
+		s.Rate(1 + clockDrift*(2*d.Float64()-1))
+	}
+	w.chosen = watchDefinitions(w)
+	watchClaims(w)
+	w.history = &enginetest.History{Quorum: p.nodes/2 + 1, Records: w.records}
+	w.faults = enginetest.Faults{Seed: p.seed, LatencyMin: p.faults.LatencyMin, LatencyMax: p.faults.LatencyMax}
+	for i := range p.replicas {
+		r := &replica{w: w, name: fmt.Sprintf("R%d", i+1), dice: newDice(p.seed, fmt.Sprint("replica ", i))}
+		w.replicas = append(w.replicas, r)
+		time.Sleep(d.upTo(10 * time.Millisecond))
+		r.open()
+	}
+	return w
+}
+
+// clockDrift is how much faster or slower than the bubble's a clock may run: two of them together stay below the tenth
+// of a percent that the protocol allows.
+const clockDrift = 0.0003
+
+func (w *world) now() time.Duration { return w.cluster.Now() }
+
+// sleep waits, or returns false at once when something is broken.
+func (w *world) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.broken:
+		return false
+	}
+}
+
+// isBroken reports whether something is broken: then everybody goes home.
+func (w *world) isBroken() bool {
+	select {
+	case <-w.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// violated notes a violation, of which the first counts. nil is none. mu is held.
+func (w *world) violated(err error) {
+	if err == nil || w.err != nil {
+		return
+	}
+	w.err = fmt.Errorf("seed %d, step %d, %v: %w", w.plan.seed, w.steps, w.now(), err)
+	w.cluster.EndTranscript()
+	close(w.broken)
+}
+
+func (w *world) violatedf(format string, args ...any) { w.violated(fmt.Errorf(format, args...)) }
+
+// check is violated for those who do not hold mu.
+func (w *world) check(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps++
+	w.violated(err)
+}
+
+// verdict is the first violation, nil if there was none.
+func (w *world) verdict() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// records reads a lease on all nodes. A record whose time is over is none.
+func (w *world) records(semaphore, lease string) []*engine.Record {
+	records := make([]*engine.Record, len(w.cluster.Servers))
+	for i, s := range w.cluster.Servers {
+		for _, r := range s.Look(semaphore).Leases {
+			if r.Lease == lease && r.Left > 0 {
+				records[i] = &r
+			}
+		}
+	}
+	return records
+}
+
+// engineCall is a call of the engine that blocks.
+type engineCall struct {
+	what  string
+	since time.Duration
+}
+
+// called runs a call of the engine that blocks; one that does not return is a violation. It is meant to end within some
+// node time-outs.
+func (w *world) called(what string, do func(context.Context)) {
+	c := &engineCall{what, w.now()}
+	w.mu.Lock()
+	w.pending[c] = struct{}{}
+	w.mu.Unlock()
+	do(w.t.Context())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pending, c)
+}
