@@ -18,12 +18,10 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the whole program: it returns the exit code. The first SIGINT or SIGTERM ends ctx; by then the second does what
-// it does to any program, and ends the process.
+// run is the whole program: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 
 	root := newRoot()
 	root.SetArgs(args)
@@ -36,6 +34,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitCode(err)
 	}
 	return 0
+}
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends. Before that, the second is left to do what it does to
+// any program: end the process at once.
+func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, func() {
+		cancel()
+		<-done
+	}
 }
 
 // newRoot is the command without a subcommand, which serves.
