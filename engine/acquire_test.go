@@ -186,16 +186,22 @@ func TestAWaitEndsInTime(t *testing.T) {
 		r1, r2 := s.player(), s.player()
 		r1.declare(engine.Definition{Limit: 2})
 		r1.acquire(engine.Ask{Permits: 2})
-		first := r1.ask(engine.Ask{Wait: 3 * time.Second})
-		second := r2.ask(engine.Ask{Wait: 3500 * time.Millisecond})
-		time.Sleep(3*time.Second - time.Nanosecond)
-		first.mustWait()
-		time.Sleep(time.Second)
-		if l := first.look(); l.refusal == nil || l.at != 3*time.Second {
-			t.Errorf("told after %v: %s", l.at, l.told)
+		var waits []time.Duration
+		var line []*asked
+		for i, r := range []*player{r1, r2, r1} {
+			// One ends with a claim under way, as heads claim each half second.
+			waits = append(waits, 3*time.Second+time.Duration(i)*250*time.Millisecond)
+			line = append(line, r.ask(engine.Ask{Wait: waits[i]}))
 		}
-		if l := second.look(); l.refusal == nil || l.at != 3500*time.Millisecond {
-			t.Errorf("told after %v: %s", l.at, l.told)
+		time.Sleep(3*time.Second - time.Nanosecond)
+		for _, r := range line {
+			r.mustWait()
+		}
+		time.Sleep(time.Second)
+		for i, r := range line {
+			if l := r.look(); l.refusal == nil || l.at != waits[i] {
+				t.Errorf("told after %v: %s; want %v", l.at, l.told, waits[i])
+			}
 		}
 		if st := r1.status(); st.Waiting != 0 || st.InUse != 2 {
 			t.Errorf("the status is %+v", st)
@@ -259,6 +265,33 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAGrantThatComesTooLateForItsTTLIsGivenBack(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		ways := s.Replica(enginetest.Faults{Timeout: -1})
+		e, err := engine.Open(engine.Config{Nodes: ways.Nodes(), Now: s.Now, NodeTimeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Close)
+		if err := e.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ways.Hold("claim")
+		a := &asked{t: t, start: time.Now()}
+		e.Ask(db, engine.Ask{TTL: time.Second, Create: &engine.Definition{Limit: 1}}, a)
+		synctest.Wait()
+		for _, way := range ways {
+			way.Next("claim").Execute()
+		}
+		time.Sleep(980 * time.Millisecond) // 965 ms of validity are over, 20 ms of the lease are left
+		ways.Pass(enginetest.Any)
+		if l := a.look(); !errors.Is(l.err, engine.ErrQuorumUnavailable) {
+			t.Errorf("told: %s %v", l.told, l.err)
+		}
+		s.empty()
+	})
 }
 
 func TestACallerWhoGoesAwayHoldsNothing(t *testing.T) {

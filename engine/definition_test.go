@@ -344,6 +344,52 @@ func TestAHalfDoneChangeIsCompletedByWhoeverReadsIt(t *testing.T) {
 	})
 }
 
+// Fewer than Q ballots under one definition: the register is read, which completes the later one, and the claim made anew.
+func TestAClaimThatMeetsAHalfDoneChangeIsServedUnderOneDefinition(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.release(r1.acquire(engine.Ask{}), 0) // R1 knows this one
+		r2.b.Hold("accept")
+		r2.c.Hold("accept")
+		go r2.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test")
+		synctest.Wait() // A alone has accepted it
+		for _, way := range r2.ways {
+			way.Disconnect()
+		}
+		r1.c.Disconnect()
+		request := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(100 * time.Millisecond)
+		l := request.mustHold()
+		if a, b := s.a.Record(db, l.ID), s.b.Record(db, l.ID); a == nil || b == nil || a.Ballot != b.Ballot {
+			t.Errorf("A has %+v, B %+v", a, b)
+		}
+		if sem, err := r1.Semaphore(t.Context(), db); err != nil || sem.Definition.Limit != 4 || sem.Rev != 2 {
+			t.Errorf("read: %+v, %v", sem, err)
+		}
+	})
+}
+
+func TestARequestThatMeetsADeletedSemaphoreCreatesItAnewIfItMay(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		first := r1.acquire(engine.Ask{})
+		r1.release(first, 0)
+		if err := r2.Delete(t.Context(), db, engine.Condition{}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		waiter := r1.ask(engine.Ask{Wait: time.Minute}) // R1 has not heard of it
+		if l := waiter.look(); !errors.Is(l.err, engine.ErrUnknownSemaphore) {
+			t.Errorf("told: %s %v", l.told, l.err)
+		}
+		if l := r1.acquire(engine.Ask{Create: &engine.Definition{Limit: 2}}); l.Fence <= first.Fence {
+			t.Errorf("granted anew with fence %d; it was %d before", l.Fence, first.Fence)
+		}
+	})
+}
+
 func TestSemaphoresAreListedByPages(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1 := s.player()

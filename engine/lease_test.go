@@ -414,6 +414,61 @@ func TestAKeptLeaseThatIsAttachedElsewhereHasMoved(t *testing.T) {
 	})
 }
 
+func TestAKeptLeaseThatWasReleasedElsewhereIsLost(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		request := r1.ask(engine.Ask{Kept: true})
+		r2.release(request.mustHold(), 0)
+		r2.acquire(engine.Ask{})
+		time.Sleep(10*time.Second + time.Millisecond) // R1's renewal
+		request.mustBeLost("broken")
+	})
+}
+
+func TestAKeptLeaseThatWasPartedElsewhereGoesOnWithTheRest(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		request := r1.ask(engine.Ask{Kept: true, Permits: 3})
+		l := request.mustHold()
+		time.Sleep(time.Second)
+		r2.release(l, 1)
+		m := r2.ask(engine.Ask{Kept: true, Permits: 2})
+		time.Sleep(5 * time.Minute)
+		request.mustHold()
+		m.mustHold()
+		s.everywhere(l.ID, "0", s.a, s.b, s.c)
+		request.Cancel()
+		synctest.Wait()
+		s.uses(r1, 2)
+	})
+}
+
+func TestRenewalsAtTheSameMomentAreOne(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		renewals := s.count(s.a, "renew")
+		r1.ways.Hold("renew")
+		all := []*renewal{r1.renew(l, 0), r1.renew(l, 0), r1.renew(l, 10*time.Second)}
+		longer := r1.renew(l, time.Minute)
+		r1.ways.Pass(enginetest.Any)
+		for _, r := range all {
+			if got, err := r.verdict(); err != nil || got.Validity < 29*time.Second {
+				t.Errorf("renewed: %+v, %v", got, err)
+			}
+		}
+		if got, err := longer.verdict(); err != nil || got.Validity < 59*time.Second {
+			t.Errorf("renewed for a minute: %+v, %v", got, err)
+		}
+		if n := renewals.Load(); n != 2 {
+			t.Errorf("A was asked %d times", n)
+		}
+	})
+}
+
 func TestAWrongCapabilityIsNoLease(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1 := s.player()

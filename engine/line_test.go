@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -253,6 +254,29 @@ func TestAWaiterOfAPausedSemaphoreClaimsNowAndThenAndIsServedAtTheEndOfThePause(
 		r1.declare(engine.Definition{Limit: 3})
 		request.mustHold()
 	})
+}
+
+// A place that nobody waits at (left by a life before, or where the line was lost) is cleared when it is woken.
+func TestAPlaceThatNobodyWaitsAtIsClearedWhenItIsWoken(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprintf("semaphore known %v", known), func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r2.declare(engine.Definition{Limit: 1})
+				if known {
+					r1.release(r1.acquire(engine.Ask{}), 0)
+				}
+				order := engine.Order{Arrival: 1, Replica: r1.Replica(), Seq: 99}
+				stale := engine.Placement{Mode: engine.PlaceAlways, Place: engine.Place{Order: order, Weight: 1, Count: 1, Total: 1}}
+				for _, server := range s.Servers { // there is room, so the line wakes it
+					server.Execute(s.header(server), server.Time(), stale, &engine.Line{Semaphore: db, Replica: r1.Replica()})
+				}
+				synctest.Wait()
+				s.noPlaces()
+				r2.acquire(engine.Ask{})
+			})
+		})
+	}
 }
 
 // An expiry that nobody watches wakes the waiter within 10 ms (schedule limit-raised-wakes).

@@ -272,6 +272,39 @@ func TestTheVeryFirstStartNeedsEveryNode(t *testing.T) {
 	})
 }
 
+// forming-stops-between-commits, and after each step before: whoever starts next forms one cluster.
+func TestAFormingThatStoppedMidwayIsTakenUp(t *testing.T) {
+	for steps := range 9 {
+		t.Run(fmt.Sprint(steps, " steps"), func(t *testing.T) {
+			fresh(t, 3, func(t *testing.T, c *enginetest.Cluster) {
+				token := engine.Ballot{Counter: 1, Replica: "dead"}
+				for step := range steps {
+					server, i := c.Servers[step%3], step%3
+					ops := []engine.Op{
+						&engine.Freeze{Token: token, RunID: server.RunID()},
+						&engine.Load{Token: token, RunID: server.RunID(), Cluster: "dead", N: 3, Index: i, Known: []int64{1, 1, 1}},
+						&engine.Commit{Token: token, RunID: server.RunID()},
+					}
+					if a := server.Execute(&engine.Header{}, 0, engine.Placement{}, ops[step/3]); a.Says != engine.SaysDone {
+						t.Fatalf("step %d: %s", step, a.Says)
+					}
+				}
+				open(t, c, near)
+				time.Sleep(3 * time.Second)
+				cluster := record(c.Servers[0]).Cluster
+				if once := steps > 6; once != (cluster == "dead") {
+					t.Errorf("the cluster is %q", cluster)
+				}
+				for i, server := range c.Servers {
+					if r := record(server); r.Cluster != cluster || r.Index != i || r.State != engine.StateOK {
+						t.Errorf("%s is %+v", server.Name(), r)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestALaterStartNeedsAQuorum(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1 := s.player()
