@@ -84,10 +84,10 @@ const neverWord = "never"
 
 func (a *arguments) slots(s quorum.Slots) { a.text(s.String()) }
 
-// owner adds two: the generation and the nonce.
+// owner adds "gen nonce".
 func (a *arguments) owner(o engine.Owner) {
-	a.number(o.Gen)
-	a.word(o.Nonce)
+	p := a.next()
+	p.bytes = appendWord(append(strconv.AppendInt(p.bytes, o.Gen, 10), ' '), o.Nonce)
 }
 
 // ballot adds "counter replica".

@@ -32,10 +32,11 @@ func newEncoder(prefix string, scripts map[string]script) *encoder {
 
 // Numbers of keys of the scripts. Boxed once.
 var (
-	oneKey   any = "1"
-	twoKeys  any = "2"
-	fiveKeys any = "5"
-	sixKeys  any = "6"
+	oneKey    any = "1"
+	twoKeys   any = "2"
+	fiveKeys  any = "5"
+	sixKeys   any = "6"
+	sevenKeys any = "7"
 )
 
 // encode writes a call that states p about its replica's place.
@@ -52,13 +53,13 @@ func (e *encoder) encode(a *arguments, c *engine.Call, p engine.Placement) {
 	case *engine.Attach:
 		e.attach(a, c, op)
 	case *engine.Line:
-		e.semaphore(a, c, op.Semaphore, "")
+		e.semaphore(a, c, op.Semaphore)
 		a.word(op.Replica)
 		placement(a, p)
 	case *engine.Find:
-		e.semaphore(a, c, op.Semaphore, op.Lease)
+		e.lease(a, c, op.Semaphore, op.Lease)
 	case *engine.View:
-		e.semaphore(a, c, op.Semaphore, "")
+		e.semaphore(a, c, op.Semaphore)
 		a.text(op.Cursor)
 		a.number(int64(pageSize(op.Count)))
 	case *engine.Names:
@@ -118,10 +119,20 @@ func (e *encoder) stamp(a *arguments, c *engine.Call) {
 	a.number(c.At)
 }
 
-// semaphore begins a call about a semaphore, and a lease of it if one is named.
-func (e *encoder) semaphore(a *arguments, c *engine.Call, name, lease string) {
+// semaphore begins a call about a semaphore.
+func (e *encoder) semaphore(a *arguments, c *engine.Call, name string) {
 	e.start(a, c.Op, fiveKeys)
 	e.semaphoreKeys(a, "sem", "used", "ends", "cool", name)
+	e.stamp(a, c)
+	a.text("")
+}
+
+// lease begins a call about a lease.
+func (e *encoder) lease(a *arguments, c *engine.Call, semaphore, lease string) {
+	e.start(a, c.Op, sevenKeys)
+	e.semaphoreKeys(a, "sem", "used", "ends", "cool", semaphore)
+	a.key(e.prefix, "gone", "short:0")
+	a.key(e.prefix, "gone", "short:1")
 	e.stamp(a, c)
 	a.word(lease)
 }
@@ -165,7 +176,7 @@ func (e *encoder) node(a *arguments, op engine.Op) {
 }
 
 func (e *encoder) claim(a *arguments, c *engine.Call, op *engine.Claim, p engine.Placement) {
-	e.semaphore(a, c, op.Semaphore, op.Lease)
+	e.lease(a, c, op.Semaphore, op.Lease)
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.text(op.Info)
@@ -190,7 +201,7 @@ func placement(a *arguments, p engine.Placement) {
 }
 
 func (e *encoder) mend(a *arguments, c *engine.Call, op *engine.Mend) {
-	e.semaphore(a, c, op.Semaphore, op.Lease)
+	e.lease(a, c, op.Semaphore, op.Lease)
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.text(op.Info)
@@ -205,7 +216,7 @@ func (e *encoder) mend(a *arguments, c *engine.Call, op *engine.Mend) {
 }
 
 func (e *encoder) renew(a *arguments, c *engine.Call, op *engine.Renew) {
-	e.semaphore(a, c, op.Semaphore, op.Lease)
+	e.lease(a, c, op.Semaphore, op.Lease)
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.number(op.Ver)
@@ -217,7 +228,7 @@ func (e *encoder) renew(a *arguments, c *engine.Call, op *engine.Renew) {
 }
 
 func (e *encoder) release(a *arguments, c *engine.Call, op *engine.Release, p engine.Placement) {
-	e.semaphore(a, c, op.Semaphore, op.Lease)
+	e.lease(a, c, op.Semaphore, op.Lease)
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.flag(op.AnyOwner)
@@ -231,7 +242,7 @@ func (e *encoder) release(a *arguments, c *engine.Call, op *engine.Release, p en
 }
 
 func (e *encoder) attach(a *arguments, c *engine.Call, op *engine.Attach) {
-	e.semaphore(a, c, op.Semaphore, op.Lease)
+	e.lease(a, c, op.Semaphore, op.Lease)
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.slots(op.Slots)
@@ -276,7 +287,6 @@ func (e *encoder) accept(a *arguments, c *engine.Call, op *engine.Accept) {
 	p.bytes = appendFlag(p.bytes, v.Deleted)
 	a.text(v.Data)
 	a.flag(op.Kind == engine.RegisterSemaphore)
-	a.text(op.Name)
 }
 
 func (e *encoder) load(a *arguments, op *engine.Load) {

@@ -1,90 +1,74 @@
 #!lua
 -- claim asks for slots for a lease; the rules and their order are at engine.Claim.
 --
--- KEYS    node, semaphore, used, ends, cooling
--- ARGV    head, at, lease, then as below; ballots are "counter replica", orders "arrival seq replica", ttl is in µs
+-- KEYS    node, semaphore, used, ends, cooling, tombstones (two)
+-- ARGV    head, at, lease, then as below; owners are "gen nonce", ballots "counter replica", orders "arrival seq replica", ttl
+--         is in µs
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free> <place> <elsewhere> <before> <behind>
 --         <next end> <beyond>"
 --
 -- with now text admit slots seek lease semaphore line tombstones grant pick tell end
 
-local by, gen, nonce, info, weight, ttl, proposed, start, asked, named, waits, order, replica, mode, was, place, next_place =
-  unpack(ARGV, 4)
-weight = tonumber(weight)
-local bound = named == '0' and limit or math.min(limit, named)
-local over = top > limit and used - tally(limit) or 0 -- how many slots are in use at or beyond the limit
+local by, owner, info, weight, ttl, proposed, start, asked, named, waits, order, replica, mode, was, place, next_place = unpack(ARGV, 4)
+local bound = named == '0' and s.limit or math.min(s.limit, named)
+local over = s.used > below(s.limit) -- a slot is in use at or beyond the limit
+local behind                         -- the place that this claim is behind
 
--- before returns the first place before this claim that counts, and the weight of all who wait at such replicas. One that
--- is passed over does not count, nor one that is heavier than the limit: it would block the line for ever.
+-- before returns the first place before this claim that counts, and the weight of all who wait at such replicas.
 local function before()
   local head, total = nil, 0
-  for i = 1, #places do
-    local p = places[i]
-    if not precedes(p, order) then
+  for i = 1, #line.places do
+    local p = line.places[i]
+    if not line.precedes(p, order) then
       break
-    end
-    if p.weight <= limit and not passed_over(p) then
+    elseif line.counts(p) then
       head, total = head or p, total + p.total
     end
   end
   return head, total
 end
 
--- grant makes the record.
-local function grant()
-  own = {
-    expiry = '0', fence = next_fence(proposed), ver = '0', slots = pick(start % bound, bound, weight), by = by, gen = gen, nonce = nonce,
-    ballot = ballot, first = '1', copy = '0', granted = stamp, touched = stamp, info = info,
-  }
-  raise(own.fence)
-  occupy(own.slots)
-  lengthen(own, ttl)
-  put('lease:' .. lease, inscribe(own))
-end
-
--- grant_copy makes a vote of a record that the node was only told of.
-local function grant_copy()
-  own.fence, own.copy, own.ballot, own.touched = next_fence(proposed), '0', ballot, stamp
-  raise(own.fence)
-  lengthen(own, ttl)
-  put('lease:' .. lease, inscribe(own))
-end
-
-local behind -- the place that this claim is behind
-
 local function decide()
-  if not defined then
+  if not s.defined then
     return 'undefined'
-  elseif barred(by, gen, nonce) then
+  elseif barred(by, owner) then
     return 'gone'
   elseif own and own.by ~= by then
     return 'exists'
   elseif own and own.copy == '0' then
     return 'granted'
-  elseif named ~= '0' and asked ~= ballot then
+  elseif named ~= '0' and asked ~= s.ballot then
     return 'ballot'
-  elseif named == '0' and over > 0 then
+  elseif named == '0' and over then
     return 'over'
-  elseif paused == '1' then
+  elseif s.paused then
     return 'paused'
-  elseif now < wait then
+  elseif s.wait and now < s.wait then
     return 'full'
   end
-  local room = free(bound)
-  local head, total = before()
-  if total > 0 and room < weight + total then
-    behind = head
-    return 'behind'
-  elseif own then
+  local want, free = tonumber(weight), bound - below(bound)
+  if line then
+    local head, total = before()
+    if total > 0 and free < want + total then
+      behind = head
+      return 'behind'
+    end
+  end
+  if own then -- a copy: a vote from now on
     if tonumber(match(own.slots, '%d+$')) >= bound then
       return 'full'
     end
-    grant_copy()
-  elseif room < weight then
+    own.fence, own.copy, own.ballot, own.touched = next_fence(proposed), '0', s.ballot, stamp
+  elseif free < want then
     return 'full'
   else
-    grant()
+    own = {
+      fence = next_fence(proposed), ver = '0', slots = pick(start % bound, bound, want), by = by, owner = owner, ballot = s.ballot,
+      first = '1', copy = '0', granted = stamp, touched = stamp, info = info,
+    }
+    occupy(own.slots)
   end
+  keep(own, ttl)
   return 'granted'
 end
 
@@ -95,19 +79,38 @@ if says == 'granted' then
 elseif refused and waits == '1' then
   state(replica, mode, was, place)
 end
-wake_head('')
+if line then
+  line.wake('')
+end
 
--- How long it is until the next end: of a lease, of cooling, of a wait, or until the place before is passed over.
-local never, next_end = 9007199254740992, ''
+-- How long it is until the next end of a lease, of cooling, of a wait, or until the place before is passed over, µs.
+local next_end = ''
 if refused then
-  local lease_end = tonumber(call('ZRANGE', KEYS[4], '0', '0', 'WITHSCORES')[2] or never)
-  local cool_end = cools and tonumber(call('ZRANGE', KEYS[5], '0', '0', 'WITHSCORES')[2] or never) or never
-  local _, head = place_of(behind and behind.replica)
-  local first = math.min(lease_end, cool_end, now < wait and wait or never,
-    head and head.order == behind.order and head.passed or never)
+  local first = math.min(tonumber(call('ZRANGE', KEYS[4], '0', '0', 'WITHSCORES')[2] or never),
+    tonumber(call('ZRANGE', KEYS[5], '0', '0', 'WITHSCORES')[2] or never))
+  if s.wait and now < s.wait then
+    first = math.min(first, s.wait)
+  end
+  if behind then
+    local _, head = line.of(behind.replica)
+    if head and head.order == behind.order and head.passed then
+      first = math.min(first, head.passed)
+    end
+  end
   next_end = first < never and format('%.0f', math.max(0, first - now)) or ''
 end
 
-local stands, elsewhere, ahead = tell_line(replica, order)
-return finish(says) .. ' ' .. tell_lease(own, says == 'granted' and own.ballot or ballot, bound) .. ' ' .. stands .. ' ' .. elsewhere .. ' ' ..
-  ahead .. ' ' .. (behind and behind.order or none) .. ' ' .. next_end .. ' ' .. (defined and over > 0 and beyond(limit) or '')
+local beyond = {}
+if s.defined and over then
+  local first = seek(1, s.limit, s.top)
+  while first < s.top do
+    local last = seek(0, first, s.top) - 1
+    beyond[#beyond + 1] = first
+    beyond[#beyond + 1] = last
+    first = seek(1, last + 1, s.top)
+  end
+end
+
+return finish(says) .. ' ' .. tell_lease(own, says == 'granted' and own.ballot or s.ballot, bound) .. ' ' ..
+  (line and line.tell(replica, order) or none .. ' 0 0') .. ' ' .. (behind and behind.order or none) .. ' ' .. next_end .. ' ' ..
+  (over and join(beyond) or '')

@@ -8,12 +8,13 @@
 --
 -- with now text admit slots lease semaphore line end
 
-if not read[1] or defined or ballot ~= ARGV[4] or places[1] or now < wait or call('EXISTS', KEYS[4], KEYS[5]) > 0 then
+local held = line and line.places[1] or call('EXISTS', KEYS[4], KEYS[5]) > 0
+if not read[1] or s.defined or s.ballot ~= ARGV[4] or held or s.wait and now < s.wait then
   return { finish('no') }
 end
 local answer = finish('done')
-if last_fence > tonumber(node[2] or 0) then
-  call('HSET', KEYS[1], 'floor', read[2])
+if tonumber(s.fence) > tonumber(node[2] or 0) then
+  call('HSET', KEYS[1], 'floor', s.fence)
 end
 call('UNLINK', KEYS[2], KEYS[3]) -- it is not among the names: it is deleted
 return { answer }

@@ -11,9 +11,7 @@ local token, was, cluster, asked_run_id, nonce = unpack(ARGV)
 
 -- gives_way reports whether the record gives way to the token.
 local function gives_way()
-  local counter, replica = match(token, '^(%d+) (%S*)$')
-  local own_counter, own_replica = match(r.token or '0 ', '^(%d+) (%S*)$')
-  if smaller(counter, replica, own_counter, own_replica) or r.token ~= token and r.token ~= was then
+  if smaller(token, r.token or '0 ') or r.token ~= token and r.token ~= was then
     return false
   end
   return r.ever_ok ~= '1' or r.cluster == cluster

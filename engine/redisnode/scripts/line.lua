@@ -11,7 +11,8 @@
 local replica, mode, was, place = unpack(ARGV, 4)
 
 state(replica, mode, was, place)
-stated = none
-wake_head('')
-local stands, elsewhere, before = tell_own_line(replica)
-return finish('done') .. ' ' .. stands .. ' ' .. elsewhere .. ' ' .. before
+if line then
+  line.stated = none
+  line.wake('')
+end
+return finish('done') .. ' ' .. (line and line.tell(replica) or none .. ' 0 0')

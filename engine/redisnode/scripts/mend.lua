@@ -1,21 +1,22 @@
 #!lua
 -- mend puts a lease on the slots and fence that a majority agrees on; see engine.Mend.
 --
--- KEYS    node, semaphore, used, ends, cooling
--- ARGV    head, at, lease, then as below; ballots are "counter replica", ttl and before are in µs
+-- KEYS    node, semaphore, used, ends, cooling, tombstones (two)
+-- ARGV    head, at, lease, then as below; owners are "gen nonce", ballots "counter replica", ttl and before are in µs
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free>"
 --
 -- with now text admit slots seek sets lease semaphore line tombstones grant tell end
 
-local by, gen, nonce, info, ver, slots, fence, under, ttl, first, before, new = unpack(ARGV, 4)
-local retry = new == '1' and gen ~= '0'
+local by, owner, info, ver, slots, fence, ballot, ttl, first, before, new = unpack(ARGV, 4)
+local first_owner = match(owner, '^0 ')
+local retry = new == '1' and not first_owner
 
 -- yields reports whether the record that is there gives way to the mend.
 local function yields()
-  if own.by ~= by or tonumber(own.ver) > tonumber(ver) or smaller(gen, nonce, own.gen, own.nonce) then
+  if own.by ~= by or tonumber(own.ver) > tonumber(ver) or smaller(owner, own.owner) then
     return false
   end
-  return tonumber(own.ver) < tonumber(ver) or own.slots == slots or new == '0' and gen == '0'
+  return tonumber(own.ver) < tonumber(ver) or own.slots == slots or new == '0' and first_owner
 end
 
 -- move puts the record on the slots. What the mend of a lease that may be granted takes away from it cools.
@@ -32,36 +33,43 @@ local function move()
     occupy(added)
   end
   if lost ~= '' then
-    let_go(lease, lost, own.granted, new == '0' or retry)
+    let_go(lost, lease, own.granted, new == '0' or retry)
   end
-  own.slots, own.ver, own.gen, own.nonce, own.ballot, own.info = slots, ver, gen, nonce, under, info
+  own.slots, own.ver, own.owner, own.ballot, own.info = slots, ver, owner, ballot, info
   own.first, own.copy, own.touched = first, '0', stamp
 end
 
 -- place makes the record.
 local function place()
   own = {
-    expiry = '0', fence = new == '1' and next_fence(fence) or fence, ver = ver, slots = slots, by = by, gen = gen, nonce = nonce,
-    ballot = under, first = first, copy = '0', granted = stamp, touched = stamp, info = info,
+    fence = new == '1' and next_fence(fence) or fence, ver = ver, slots = slots, by = by, owner = owner, ballot = ballot,
+    first = first, copy = '0', granted = stamp, touched = stamp, info = info,
   }
   occupy(slots)
 end
 
+-- drop forgets the record.
+local function drop()
+  call('ZREM', KEYS[4], lease)
+  call('HDEL', KEYS[2], 'lease:' .. lease)
+  let_go(own.slots)
+  own = false
+end
+
 local function decide()
-  if now >= tonumber(before) or barred(by, gen, nonce) or own and not yields() then
+  if now >= tonumber(before) or barred(by, owner) or own and not yields() then
     return 'no'
-  elseif retry and ballot ~= under then
+  elseif retry and s.ballot ~= ballot then
     return 'ballot'
-  elseif retry and tonumber(match(slots, '%d+$')) >= limit then
+  elseif retry and tonumber(match(slots, '%d+$')) >= s.limit then
     return 'over'
-  elseif retry and own and minus(slots, own.slots) ~= '' then
+  end
+  local added = own and minus(slots, own.slots) or slots
+  if retry and own and added ~= '' then
     return 'no'
-  elseif taken(own and minus(slots, own.slots) or slots) then
+  elseif taken(added) then
     if own and new == '1' and not retry and tonumber(own.ver) < tonumber(ver) and own.slots ~= slots then
-      call('ZREM', KEYS[4], lease)
-      call('HDEL', KEYS[2], 'lease:' .. lease)
-      vacate(own.slots)
-      own = false
+      drop()
     end
     return 'no'
   end
@@ -70,10 +78,11 @@ local function decide()
   else
     place()
   end
-  raise(own.fence)
-  lengthen(own, ttl)
-  put('lease:' .. lease, inscribe(own))
+  if tonumber(own.fence) > tonumber(s.fence) then
+    s.fence = own.fence
+  end
+  keep(own, ttl)
   return 'mended'
 end
 
-return finish(decide()) .. ' ' .. tell_lease(own, ballot, limit)
+return finish(decide()) .. ' ' .. tell_lease(own, s.ballot, s.limit)

@@ -7,8 +7,8 @@
 --
 -- with now text admit slots lease semaphore line end register
 
-if not exceeds(ARGV[4], largest) then
+if not smaller(largest, ARGV[4]) then
   return { finish('no'), largest }
 end
-put('promise', ARGV[4])
+set[#set + 1], set[#set + 2] = 'promise', ARGV[4]
 return value('promised')

@@ -1,32 +1,32 @@
 #!lua flags=allow-oom
 -- renew lengthens a lease; see engine.Renew.
 --
--- KEYS    node, semaphore, used, ends, cooling
--- ARGV    head, at, lease, then as below; ballots are "counter replica", before and ttl are in µs
+-- KEYS    node, semaphore, used, ends, cooling, tombstones (two)
+-- ARGV    head, at, lease, then as below; owners are "gen nonce", ballots "counter replica", before and ttl are in µs
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free>"
 --
 -- with now text admit slots seek sets lease semaphore line tombstones grant tell end
 
-local by, gen, nonce, ver, slots, fence, under, before, ttl = unpack(ARGV, 4)
+local by, owner, ver, slots, fence, ballot, before, ttl = unpack(ARGV, 4)
 
 local function decide()
-  if now >= tonumber(before) or barred(by, gen, nonce) or own and (own.by ~= by or tonumber(own.ver) > tonumber(ver)) then
+  if now >= tonumber(before) or barred(by, owner) or own and (own.by ~= by or tonumber(own.ver) > tonumber(ver)) then
     return 'no'
-  elseif own and smaller(gen, nonce, own.gen, own.nonce) then
+  elseif own and smaller(owner, own.owner) then
     return 'moved'
   elseif not own or tonumber(own.ver) < tonumber(ver) or minus(slots, own.slots) ~= '' then
     return 'missing'
   end
   local lost = minus(own.slots, slots)
   if lost ~= '' then
-    let_go(lease, lost, own.granted, true)
+    let_go(lost, lease, own.granted, true)
   end
-  own.slots, own.fence, own.gen, own.nonce, own.ballot = slots, fence, gen, nonce, under
-  own.first, own.copy = '0', '0'
-  raise(fence)
-  lengthen(own, ttl)
-  put('lease:' .. lease, inscribe(own))
+  own.slots, own.fence, own.owner, own.ballot, own.first, own.copy = slots, fence, owner, ballot, '0', '0'
+  if tonumber(fence) > tonumber(s.fence) then
+    s.fence = fence
+  end
+  keep(own, ttl)
   return 'renewed'
 end
 
-return finish(decide()) .. ' ' .. tell_lease(own, ballot, limit)
+return finish(decide()) .. ' ' .. tell_lease(own, s.ballot, s.limit)

@@ -21,7 +21,7 @@ local function after(score, last)
   local low, high = call('ZCOUNT', KEYS[4], '-inf', '(' .. score), call('ZCOUNT', KEYS[4], '-inf', score)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if less(last, call('ZRANGE', KEYS[4], middle, middle)[1]) then
+    if smaller('0 ' .. last, '0 ' .. call('ZRANGE', KEYS[4], middle, middle)[1]) then
       high = middle
     else
       low = middle + 1
@@ -32,12 +32,13 @@ end
 
 local start, cooling, place_count = 0, {}, 0
 if cursor == '' then
-  cooling, place_count = call('ZRANGE', KEYS[5], 0, cooling_most - 1, 'WITHSCORES'), #places
+  cooling = call('ZRANGE', KEYS[5], 0, cooling_most - 1, 'WITHSCORES')
   for i = 1, #cooling, 2 do
     reply[#reply + 1], reply[#reply + 2] = cooling[i], format('%.0f', tonumber(cooling[i + 1]))
   end
-  for i = 1, place_count do
-    reply[#reply + 1] = place_text(places[i])
+  for i = 1, line and #line.places or 0 do
+    reply[#reply + 1] = line.text(line.places[i])
+    place_count = i
   end
 else
   start = after(match(cursor, '^(%d+) (.*)$'))
@@ -58,5 +59,5 @@ if page[1] then
   end
 end
 
-reply[1] = finish('done') .. ' ' .. (read[2] or '0') .. ' ' .. (read[5] or '0') .. ' ' .. #cooling / 2 .. ' ' .. place_count
+reply[1] = finish('done') .. ' ' .. s.fence .. ' ' .. s.longest .. ' ' .. #cooling / 2 .. ' ' .. place_count
 return reply

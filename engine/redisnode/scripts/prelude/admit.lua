@@ -44,6 +44,6 @@ if node[1] ~= ARGV[1] then
 end
 
 local at = tonumber(ARGV[2])
-if at ~= 0 and (now < at - 50000 or now > at + 5000000) then
+if at > 0 and (now < at - 50000 or now > at + 5000000) then
   return 'late ' .. stamp
 end

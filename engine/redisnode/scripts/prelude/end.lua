@@ -1,33 +1,31 @@
--- How an operation on a semaphore ends.
-
 -- finish wakes the head of the line if room was made for it, writes what is to be written, and returns the beginning of
 -- the reply: "<says> <time> <more>".
 local function finish(says)
-  if stirred then
-    wake_head('')
-  end
-  if lined then
-    local texts = {}
-    for i = 1, #places do
-      texts[i] = place_text(places[i])
+  if line then
+    if s.stirred then
+      line.wake('')
     end
-    if texts[1] then
-      put('line', table.concat(texts, ','))
-    else
-      call('HDEL', KEYS[2], 'line')
-    end
-  end
-  if used ~= tonumber(read[3] or 0) then
-    put('used', used)
-    if used == 0 then
-      top = 0
+    if line.changed then
+      local texts = {}
+      for i = 1, #line.places do
+        texts[i] = line.text(line.places[i])
+      end
+      if texts[1] then
+        set[#set + 1], set[#set + 2] = 'line', table.concat(texts, ',')
+      else
+        call('HDEL', KEYS[2], 'line')
+      end
     end
   end
-  if top ~= tonumber(read[4] or 0) then
-    put('top', top)
+  if s.due ~= tonumber(due) then
+    due = format('%.0f', s.due)
+  end
+  local state = s.fence .. format(' %d %d ', s.used, s.used > 0 and s.top or 0) .. s.longest .. ' ' .. due .. ' ' .. wait
+  if state ~= (read[2] or '0 0 0 0 9007199254740992 0') then
+    set[#set + 1], set[#set + 2] = 'state', state
   end
   if set[1] then
     call('HSET', KEYS[2], unpack(set))
   end
-  return says .. ' ' .. stamp .. ' ' .. more
+  return says .. ' ' .. stamp .. (s.more and ' 1' or ' 0')
 end

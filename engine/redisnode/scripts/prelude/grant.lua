@@ -2,39 +2,33 @@
 
 -- occupy marks slots as used.
 local function occupy(slots)
-  paint(slots, 1)
-  used = used + size(slots)
-  top = math.max(top, match(slots, '%d+$') + 1)
+  s.used = s.used + paint(slots, 1)
+  s.top = math.max(s.top, match(slots, '%d+$') + 1)
 end
 
--- next_fence returns the fence of a new grant for which one was proposed.
+-- next_fence returns the fence of a new grant for which one was proposed. It is the semaphore's last from then on.
 local function next_fence(proposed)
-  return format('%.0f', math.max(last_fence + 1, (node[2] or 0) + 1, proposed))
+  s.fence = format('%.0f', math.max(s.fence + 1, (node[2] or 0) + 1, proposed))
+  return s.fence
 end
 
--- raise makes fence the semaphore's last, if it is larger.
-local function raise(fence)
-  if tonumber(fence) > last_fence then
-    last_fence = tonumber(fence)
-    put('fence', fence)
-  end
-end
-
--- lengthen lets a lease live for ttl, µs or "never", from now on, if that is longer than it would (expiry '0': it is new).
-local function lengthen(l, ttl)
-  if ttl == 'never' then
-    if l.expiry ~= 'never' then
-      l.expiry = 'never'
-      call('ZADD', KEYS[4], '9007199254740992', lease)
+-- keep writes a record, and lets it live for ttl, µs or "never", from now on, if that is longer than it would; without an expiry
+-- it is new.
+local function keep(l, ttl)
+  local expiry = never
+  if ttl ~= 'never' then
+    expiry = now + ttl
+    if ttl ~= s.longest and tonumber(ttl) > tonumber(s.longest) then
+      s.longest = ttl
     end
-    return
   end
-  if tonumber(ttl) > longest then
-    longest = tonumber(ttl)
-    put('longest', ttl)
+  if not l.expiry or l.expiry ~= 'never' and expiry > tonumber(l.expiry) then
+    local score = format('%.0f', expiry)
+    call('ZADD', KEYS[4], score, lease)
+    l.expiry = expiry < never and score or 'never'
+    if expiry < s.due then
+      s.due = expiry
+    end
   end
-  if l.expiry ~= 'never' and now + ttl > tonumber(l.expiry) then
-    l.expiry = format('%.0f', now + ttl)
-    call('ZADD', KEYS[4], l.expiry, lease)
-  end
+  set[#set + 1], set[#set + 2] = 'lease:' .. lease, inscribe(l)
 end

@@ -3,5 +3,5 @@
 local call, format, match, gmatch = redis.call, string.format, string.match, string.gmatch
 
 local clock = call('TIME')
-local now = clock[1] * 1000000 + clock[2] -- µs
-local stamp = format('%.0f', now)         -- tostring would round it to 14 digits
+local now = clock[1] * 1000000 + clock[2]                    -- µs
+local stamp = clock[1] .. ('000000' .. clock[2]):sub(-6) -- the same as text; tostring would round it to 14 digits

@@ -1,26 +1,30 @@
--- What reads the bitmap before it is written.
+-- What reads the bitmap, before anything of it is written.
 
-local window, base = '', -window_size -- bytes of the bitmap, and the number of the first
+local window, window_base = '', -1024 -- some bytes of the bitmap, and the number of the first
 
 -- seek returns the first slot of [from, to) whose bit is as asked for, 0 or 1; else to.
 local function seek(bit, from, to)
-  local skip = bit == 0 and '[^\255]' or '[^%z]'
   while from < to do
     local byte = math.floor(from / 8)
-    if byte < base or byte >= base + window_size then
-      base = byte
-      window = call('GETRANGE', KEYS[3], base .. '', base + window_size - 1 .. '')
+    if byte < window_base or byte >= window_base + 1024 then
+      window_base = byte - byte % 1024
+      window = call('GETRANGE', KEYS[3], format('%d', window_base), format('%d', window_base + 1023))
     end
-    local bits = window:byte(byte - base + 1)
-    if not bits then -- the bitmap ends before
+    local i = byte - window_base + 1
+    local value = window:byte(i)
+    if not value then -- the bitmap ends before
       return bit == 0 and from or to
     end
+    value = value % 2 ^ (8 - from % 8)
     for slot = from, math.min(byte * 8 + 7, to - 1) do
-      if math.floor(bits / mask[slot % 8]) % 2 == bit then
+      local mask = 2 ^ (7 - slot % 8)
+      if (value >= mask) == (bit == 1) then
         return slot
       end
+      value = value % mask
     end
-    from = (base + (window:find(skip, byte - base + 2) or #window + 1) - 1) * 8
+    i = window:find(bit == 0 and '[^\255]' or '[^%z]', i + 1) or #window + 1
+    from = (window_base + i - 1) * 8
   end
   return to
 end
