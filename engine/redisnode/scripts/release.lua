@@ -56,6 +56,9 @@ local function decide()
     bury(by, owner, any, why, remembered(own_left))
   end
   state(replica, mode, was, place)
+  if line and mode ~= '1' then
+    line.stated = none -- of a waiter that is gone: whoever comes after it may well be woken
+  end
   return 'released'
 end
 
