@@ -231,8 +231,8 @@ const (
 //   - with min_hold left (granted at + min_hold > now), what is freed cools until then, except by a break or a
 //     give-back
 //
-// A give-back states its replica's place as the Placement says and does not wake the replica it
-// names if the head is the place it just stated. Room for the head: it is woken, but
+// A give-back states its replica's place as the Placement says, and under PlaceIfLast (its waiter goes on waiting) does not
+// wake the place it just stated. Room for the head: it is woken, but
 // not Replica when Follows.
 type Release struct {
 	Semaphore string

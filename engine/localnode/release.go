@@ -41,5 +41,8 @@ func (v *visit) giveBack(op *engine.Release) engine.Says {
 		}
 	}
 	v.statePlace(op.Replica, v.placement.Mode, v.placement.Place)
+	if v.placement.Mode != engine.PlaceIfLast {
+		v.stated = engine.Order{} // of a waiter that is gone: whoever comes after it may well be woken
+	}
 	return engine.SaysReleased
 }
