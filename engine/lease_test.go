@@ -76,7 +76,11 @@ func TestAKeptLeaseThatLosesItsQuorumIsToldBeforeAnyoneElseIsGranted(t *testing.
 		time.Sleep(12 * time.Second) // it was renewed at 10 s
 		r1.a.Disconnect()
 		r1.b.Disconnect()
-		time.Sleep(18500 * time.Millisecond) // 20 s after the renewal a third of the TTL is left
+		time.Sleep(17 * time.Second)
+		if got := request.look(); strings.Contains(got.told, "expiring") {
+			t.Errorf("with more than a third of its TTL left it was told: %s", got.told)
+		}
+		time.Sleep(1500 * time.Millisecond)
 		if got := request.look(); !strings.Contains(got.told, "expiring a renewal failed") || got.lost != "" {
 			t.Errorf("with less than a third of its TTL left it was told: %s", got.told)
 		}
@@ -392,6 +396,30 @@ func TestAReplicaThatDoesNotKnowALeaseFindsIt(t *testing.T) {
 		s.uses(r1, 0)
 		if _, err := r1.renew(l, 0).verdict(); !errors.Is(err, engine.ErrLeaseReleased) {
 			t.Errorf("renewed after its release: %v", err)
+		}
+	})
+}
+
+func TestARenewalWithoutATTLMeansTheOneBefore(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{TTL: 20 * time.Second})
+		for _, c := range []struct {
+			by        *player
+			ttl, want time.Duration
+		}{
+			{r1, 0, 20 * time.Second},
+			{r1, time.Minute, time.Minute},
+			{r1, 0, time.Minute},
+			{r2, 0, 20 * time.Second}, // it knows what was asked for at first
+			{r2, 2 * time.Minute, 2 * time.Minute},
+			{r2, 0, 2 * time.Minute},
+		} {
+			time.Sleep(10 * time.Second)
+			if got, err := c.by.renew(l, c.ttl).verdict(); err != nil || got.TTL != c.want || got.RenewAfter != c.want/3 {
+				t.Errorf("renewed with %v: for %v, to be renewed after %v, %v; want %v", c.ttl, got.TTL, got.RenewAfter, err, c.want)
+			}
 		}
 	})
 }
