@@ -36,9 +36,7 @@ func Differ(t testing.TB, seed uint64, steps int, pace Pace, nodes map[string]en
 	for d.step = 1; d.step <= steps; d.step++ {
 		walk.now = d.now
 		s := walk.next()
-		if s.pause > 0 {
-			time.Sleep(s.pause)
-		}
+		time.Sleep(s.pause)
 		d.last = s.op
 		d.both(s.header, s.at, s.placement, s.op)
 		d.compareMemory(s.op, d.step%50 == 0)

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -19,19 +20,20 @@ type Pace struct {
 
 // Virtual is the pace where time costs nothing. All limits of the rules are among its times.
 var Virtual = Pace{
-	Pauses: []time.Duration{
-		0, 0, 0, 0, 0, 0, time.Microsecond, time.Millisecond, time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond,
-		99 * time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond, 6 * time.Second, 61 * time.Second,
-	},
-	TTLs:  []time.Duration{time.Millisecond, 40 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second, 30 * time.Second, time.Minute},
-	Holds: []time.Duration{0, 0, 0, 20 * time.Millisecond, time.Second, 45 * time.Second},
+	Pauses: slices.Concat(
+		slices.Repeat([]time.Duration{0}, 200), slices.Repeat([]time.Duration{time.Millisecond}, 30),
+		slices.Repeat([]time.Duration{7 * time.Millisecond, 30 * time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond}, 5),
+		[]time.Duration{time.Microsecond, 700 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond, 6 * time.Second, 61 * time.Second},
+	),
+	TTLs:  []time.Duration{time.Millisecond, 40 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second, 30 * time.Second, time.Minute, time.Minute},
+	Holds: []time.Duration{0, 0, 20 * time.Millisecond, time.Second, 45 * time.Second},
 }
 
 // Real is the pace where every moment is waited for.
 var Real = Pace{
 	Pauses: append(slices.Repeat([]time.Duration{0}, 60), 100*time.Microsecond, time.Millisecond, time.Millisecond, 5*time.Millisecond, 30*time.Millisecond),
-	TTLs:   []time.Duration{time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond, time.Minute},
-	Holds:  []time.Duration{0, 0, 0, 2 * time.Millisecond, 20 * time.Millisecond},
+	TTLs:   []time.Duration{time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond, 300 * time.Millisecond, time.Minute, time.Minute},
+	Holds:  []time.Duration{0, 0, 2 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond},
 }
 
 // step is one operation of a walk.
@@ -50,6 +52,7 @@ type walk struct {
 	pace    Pace
 	state   *localnode.State
 	now     int64       // the node's clock as last told, µs
+	attempt int         // the last attempt
 	order   int64       // the last arrival
 	planned []engine.Op // what comes next, whatever the dice say
 }
@@ -73,7 +76,8 @@ func (w *walk) often(p float64) bool { return w.Float64() < p }
 
 // next returns the next step.
 func (w *walk) next() step {
-	s := step{pause: pick(w, w.pace.Pauses...), header: w.header(), at: w.at()}
+	pause := pick(w, w.pace.Pauses...) + time.Duration(w.IntN(50))*time.Microsecond
+	s := step{pause: pause, header: w.header(), at: w.at()}
 	semaphore := pick(w, walkSemaphores...)
 	switch {
 	case len(w.planned) > 0:
@@ -88,22 +92,22 @@ func (w *walk) next() step {
 		w.planned = w.reform(semaphore)
 	}
 	switch n := w.IntN(100); {
-	case n < 30:
+	case n < 34:
 		claim := w.claim(semaphore)
 		s.op, s.placement = claim, w.placement(semaphore, claim.Order.Replica)
 		if claim.Wait && w.often(0.7) {
 			s.placement.Place = engine.Place{Order: claim.Order, Weight: claim.Weight, Count: 1, Total: claim.Weight}
 		}
-	case n < 42:
+	case n < 48:
 		s.op = w.mend(semaphore)
-	case n < 52:
+	case n < 59:
 		s.op = w.renew(semaphore)
-	case n < 72:
+	case n < 73:
 		release := w.release(semaphore)
 		s.op, s.placement = release, w.placement(semaphore, release.Replica)
-	case n < 77:
+	case n < 79:
 		s.op = w.attach(semaphore)
-	case n < 87:
+	case n < 88:
 		replica := pick(w, walkReplicas...)
 		s.op, s.placement = &engine.Line{Semaphore: semaphore, Replica: replica}, w.placement(semaphore, replica)
 	case n < 90:
@@ -137,12 +141,12 @@ func (w *walk) header() *engine.Header {
 
 // at is mostly none or now.
 func (w *walk) at() int64 {
-	switch w.IntN(20) {
+	switch w.IntN(40) {
 	case 0:
 		return w.now - w.Int64N(10*time.Second.Microseconds())
 	case 1:
 		return w.now + w.Int64N(200*time.Millisecond.Microseconds())
-	case 2, 3, 4, 5:
+	case 2, 3, 4, 5, 6, 7, 8, 9, 10:
 		return 0
 	default:
 		return w.now
@@ -163,7 +167,14 @@ func (w *walk) record(semaphore string) engine.Record {
 	return leases[w.IntN(len(leases))]
 }
 
-func (w *walk) by() string { return pick(w, "1", "1", "1", "2", "3:\xfe") }
+// by is mostly a new attempt: those that ended are barred.
+func (w *walk) by() string {
+	if w.often(0.7) {
+		w.attempt++
+		return fmt.Sprint(w.attempt)
+	}
+	return pick(w, fmt.Sprint(max(0, w.attempt-w.IntN(5))), "\xfe: \x00")
+}
 
 func (w *walk) owner() engine.Owner {
 	return engine.Owner{Gen: pick[int64](w, 0, 0, 0, 1, 2), Nonce: pick(w, "p", "q:\x00")}
@@ -183,20 +194,19 @@ func (w *walk) ownerNear(o engine.Owner) engine.Owner {
 func (w *walk) slots() quorum.Slots {
 	var list []int
 	for range 1 + w.IntN(3) {
-		list = append(list, w.IntN(7))
+		list = append(list, w.IntN(10))
 	}
 	return quorum.SlotsOf(list...)
 }
 
 // slotsNear are mostly those given, or some of them, or others.
 func (w *walk) slotsNear(s quorum.Slots) quorum.Slots {
-	if near := s.Minus(quorum.OneSlot(w.IntN(8))); w.often(0.2) && len(near) > 0 {
-		return near
-	}
-	if w.often(0.2) {
+	switch n := w.IntN(20); {
+	case n < 6 && s.Len() > 1:
+		return s.Minus(quorum.OneSlot(pick(w, s.First(), s[len(s)-1].Last)))
+	case n < 9:
 		return s.Union(w.slots())
-	}
-	if w.often(0.15) {
+	case n < 11:
 		return w.slots()
 	}
 	return s
@@ -206,12 +216,12 @@ func (w *walk) fence(near int64) int64 {
 	return max(0, near+pick[int64](w, 0, 0, 0, -3, 1, 2, 40, -near))
 }
 
-// ttl may be without end.
+// ttl may be without end. Hardly any two leases end at one instant: nodes may drop those in any order.
 func (w *walk) ttl(endless bool) time.Duration {
 	if endless && w.often(0.1) {
 		return engine.Never
 	}
-	return pick(w, w.pace.TTLs...)
+	return pick(w, w.pace.TTLs...) - time.Duration(w.IntN(1000))*time.Microsecond
 }
 
 // until is when a mend or a renewal is void: mostly later.

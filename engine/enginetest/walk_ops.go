@@ -17,7 +17,10 @@ func (w *walk) claim(semaphore string) *engine.Claim {
 		Wait: w.often(0.6), Order: w.newOrder(pick(w, walkReplicas...)),
 	}
 	if w.often(0.05) {
-		claim.Weight = limit
+		claim.Weight = min(limit, engine.WeightMax)
+	}
+	if n := len(page.Leases); n > 0 && w.often(0.1) { // once more
+		claim.Lease, claim.By = page.Leases[w.IntN(n)].Lease, page.Leases[w.IntN(n)].By
 	}
 	if w.often(0.25) {
 		claim.Bound, claim.Ballot = 1+w.IntN(limit+2), w.ballotNear(page.Definition)
@@ -105,7 +108,7 @@ func (w *walk) register(semaphore string) engine.Op {
 
 func (w *walk) value() engine.Value {
 	return engine.Value{
-		Limit: 1 + w.IntN(6), MinHold: pick(w, w.pace.Holds...), Paused: w.often(0.1), Deleted: w.often(0.1),
+		Limit: pick(w, 1, 2+w.IntN(5), 3+w.IntN(8), 3+w.IntN(8)), MinHold: pick(w, w.pace.Holds...), Paused: w.often(0.05), Deleted: w.often(0.03),
 		Data: pick(w, "", "data\x00\xff", "{\"a\":1}"),
 	}
 }
@@ -117,7 +120,7 @@ func (w *walk) heavy(semaphore string) []engine.Op {
 	limit := 2000 + w.IntN(30_000)
 	ops := []engine.Op{&engine.Accept{
 		Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: engine.Ballot{Counter: largest.Counter + 10, Replica: me},
-		Value: engine.Value{Limit: limit, MinHold: pick(w, w.pace.Holds...)},
+		Value: engine.Value{Limit: limit},
 	}}
 	for _, lease := range walkLeases[1:] {
 		claim := w.claim(semaphore)
@@ -147,7 +150,12 @@ func (w *walk) demolish(semaphore string) []engine.Op {
 	for _, place := range page.Places {
 		ops = append(ops, &engine.Line{Semaphore: semaphore, Replica: place.Order.Replica})
 	}
-	return append(ops, &engine.Drop{Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: ballot})
+	ops = append(ops, &engine.Drop{Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: ballot})
+	if w.often(0.9) {
+		ballot.Counter++
+		ops = append(ops, &engine.Accept{Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: ballot, Value: w.value()})
+	}
+	return ops
 }
 
 // reform returns what takes the node out and back in, with an operation between that is refused.
