@@ -69,7 +69,8 @@ func (s *semaphore) claim(r *Request, start int) {
 		TTL: min(r.ttl, claimTTLMax), Start: start, Wait: r.ask.Wait > 0, Order: r.order, Fence: s.proposedFence(now),
 	}
 	s.line.claims(r)
-	r.attempt, r.claimed, r.woken, r.again, r.start = a, true, 0, false, -1
+	r.attempt, r.claimed = a, true
+	r.unwoken()
 	s.free = max(0, s.free-r.weight)
 	asked := 0
 	for i, p := range s.e.peers {
@@ -117,6 +118,15 @@ func (a *attempt) fill() Placement {
 		p.Mode, p.Place = PlaceIfLast, s.line.place(a.r, now)
 	}
 	return p
+}
+
+// partial reports whether some nodes granted something, or may have, though no quorum did.
+func (a *attempt) partial() bool {
+	partial := a.round > 0
+	for _, b := range a.ballots {
+		partial = partial || b.Kind == quorum.Yes
+	}
+	return partial
 }
 
 // undecided reports whether an answer may still matter.

@@ -36,11 +36,14 @@ type Request struct {
 	lease    *lease
 	splits   int    // in a row
 	rereads  int    // of the definition, in a row
-	woken    uint64 // bit i: node i has sent a wake for it since its last claim
-	again    bool   // Q wakes came while it claimed
-	claimed  bool   // it has claimed before
-	start    int    // where to look for slots, as wakes named it; -1: nowhere
-	told     int    // the last ahead that was told, and when
+	woken    uint64 // bit i: node i has sent a wake for it since its last claim began
+	named    []int  // by node: the slot that such a wake named, + 1
+	sure     bool   // Q of them named the same slot
+	losses   int    // claims in a row that some nodes granted and no quorum did
+	rest     time.Duration
+	claimed  bool // it has claimed before
+	start    int  // where to look for slots, as wakes named it; -1: nowhere
+	told     int  // the last ahead that was told, and when
 	toldAt   time.Duration
 }
 

@@ -29,6 +29,9 @@ func (s *semaphore) refused(a *attempt) {
 	r.splits = 0
 	s.line.returns(r)
 	s.noteFree(a)
+	if a.partial() {
+		r.lost(now)
+	}
 	s.free = min(s.free, r.weight-1) // whatever nodes call free (paused, or each another slot), it was not to be had
 	if countSays(a.says, SaysUndefined) >= s.e.quorum {
 		s.undefined(r)
@@ -100,7 +103,7 @@ func (s *semaphore) setRecheck(now time.Duration, a *attempt) {
 	if a.more {
 		wait = 0
 	}
-	s.recheckIn(now, wait)
+	s.recheckIn(now, max(wait, a.r.rest-now))
 }
 
 func (s *semaphore) recheckIn(now, wait time.Duration) {
@@ -133,7 +136,7 @@ func (s *semaphore) advanceFrom(slot int) int {
 	claims := 0
 	for s.def != nil && !s.def.Deleted {
 		r := s.line.head()
-		if r == nil || !r.again && bits.OnesCount64(r.woken) < s.e.quorum && (r.weight > s.free || s.before > 0) {
+		if r == nil || !s.due(r, slot >= 0) {
 			break
 		}
 		s.claim(r, slot)
@@ -263,15 +266,8 @@ func (e *Engine) woken(p *peer, w Wake) {
 		s.reconcileAt(p.pos)
 		return
 	}
-	r.woken |= 1 << p.pos
-	if w.Slot >= 0 {
-		r.start = w.Slot
-	}
-	if bits.OnesCount64(r.woken) < e.quorum {
-		return
-	}
-	if r.attempt != nil {
-		r.again = true
+	r.wokenBy(p.pos, w, len(e.peers))
+	if bits.OnesCount64(r.woken) < e.quorum || r.attempt != nil {
 		return
 	}
 	if s.before == 0 {

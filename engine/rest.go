@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Where leases are on different nodes, each node may have free slots of which no Q nodes have the same one. Whoever claims
+// then is granted something here and there, gives it back, and by that wakes the next waiter, who does the same: a storm of
+// claims for as long as such leases last. So a waiter whose claims came to nothing in that way rests, longer each time, unless
+// there is better reason to claim than that Q nodes have room: that they name the same slot, or that one was freed here.
+const (
+	restAfter = 2 // claims that some nodes granted and no quorum did
+	restMin   = 2 * time.Millisecond
+	restMax   = recheckAfter
+)
+
+// lost notes a claim that some nodes granted and no quorum did.
+func (r *Request) lost(now time.Duration) {
+	if r.losses++; r.losses > restAfter {
+		rest := min(restMin<<min(r.losses-restAfter, 10), restMax)
+		r.rest = now + rest/2 + random(rest/2)
+	}
+}
+
+// wokenBy takes in a wake of a node.
+func (r *Request) wokenBy(node int, w Wake, nodes int) {
+	r.woken |= 1 << node
+	if w.Slot < 0 {
+		return
+	}
+	r.start = w.Slot
+	if r.named == nil {
+		r.named = make([]int, nodes)
+	}
+	r.named[node] = w.Slot + 1
+	same := 0
+	for _, slot := range r.named {
+		if slot == w.Slot+1 {
+			same++
+		}
+	}
+	r.sure = r.sure || same > nodes/2
+}
+
+// unwoken forgets all wakes: a claim begins.
+func (r *Request) unwoken() {
+	r.woken, r.start, r.sure = 0, -1, false
+	clear(r.named)
+}
+
+// due reports whether there is reason to claim for the head of the line: Q wakes, or so many free slots as far as this replica
+// knows. freed says that it has just freed some itself. While the head rests, the recheck is set to the end of that. mu is held.
+func (s *semaphore) due(r *Request, freed bool) bool {
+	room := r.weight <= s.free && s.before == 0
+	if woken := bits.OnesCount64(r.woken) >= s.e.quorum; !room && !woken {
+		return false
+	}
+	now := s.e.cfg.Now()
+	if room && freed || r.sure {
+		r.losses, r.rest = 0, 0
+	}
+	if r.rest <= now {
+		return true
+	}
+	if s.recheckAt <= now || s.recheckAt > r.rest {
+		s.recheckIn(now, r.rest-now)
+	}
+	return false
+}
