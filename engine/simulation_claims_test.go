@@ -24,8 +24,8 @@ type attempts struct {
 
 // A request may claim so often: for itself, each second, and for each time that something changed on its semaphore.
 const (
-	attemptsMin       = 100
-	attemptsPerSecond = 20
+	attemptsMin       = 40
+	attemptsPerSecond = 10
 	attemptsPerChange = 3
 )
 

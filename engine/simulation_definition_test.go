@@ -65,7 +65,10 @@ func (c *chosen) accept(s *enginetest.Server, a *engine.Accept) {
 	known := len(by)
 	by[s] = true
 	if known < c.quorum && len(by) == c.quorum {
-		c.history[a.Name] = append(c.history[a.Name], definitionChosen{c.w.now(), a.Ballot, a.Value})
+		// One that gets there after a larger ballot did is overtaken: the larger one was made of it.
+		if all := c.history[a.Name]; len(all) == 0 || all[len(all)-1].ballot.Less(a.Ballot) {
+			c.history[a.Name] = append(all, definitionChosen{c.w.now(), a.Ballot, a.Value})
+		}
 	}
 }
 
