@@ -327,7 +327,7 @@ func TestAHalfDoneChangeIsCompletedByWhoeverReadsIt(t *testing.T) {
 		r1.declare(engine.Definition{Limit: 1})
 		r1.b.Hold("accept")
 		r1.c.Hold("accept")
-		go r1.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test")
+		go func() { _, _, _ = r1.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test") }() // it stays half done
 		synctest.Wait() // A has accepted it
 		for _, way := range r1.ways {
 			way.Disconnect()
@@ -352,7 +352,7 @@ func TestAClaimThatMeetsAHalfDoneChangeIsServedUnderOneDefinition(t *testing.T) 
 		r1.release(r1.acquire(engine.Ask{}), 0) // R1 knows this one
 		r2.b.Hold("accept")
 		r2.c.Hold("accept")
-		go r2.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test")
+		go func() { _, _, _ = r2.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test") }() // it stays half done
 		synctest.Wait() // A alone has accepted it
 		for _, way := range r2.ways {
 			way.Disconnect()

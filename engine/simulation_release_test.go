@@ -23,7 +23,7 @@ func (c *client) giveBackPart(t *tale) {
 	if e == nil || keep == 0 {
 		return
 	}
-	c.release(t, e, t.slots.Minus(stays), keep)
+	_ = c.release(t, e, t.slots.Minus(stays), keep) // the history has it, whatever it came to
 }
 
 // release asks a replica for a release: of slots, keeping keep, or of all.

@@ -65,11 +65,11 @@ func (e *Engine) view(ctx context.Context, name string) (*sight, error) {
 			read[i] = a.View.Next == ""
 		}
 	}
-	return e.together(name, pages)
+	return e.together(pages)
 }
 
 // together makes one picture of what the nodes said.
-func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
+func (e *Engine) together(pages []*ViewPage) (*sight, error) {
 	g := &sight{cooling: map[string]quorum.Slots{}, coolFor: map[string]time.Duration{}, places: map[string]Placed{}}
 	seen := map[[2]string]*seenLease{}
 	cools := map[string]int{}

@@ -128,10 +128,10 @@ func (s *semaphore) recheckNow() {
 }
 
 // advance claims for the head, and those after it, as far as there is reason to think that they will be granted: Q wakes,
-// or so many free slots. It returns how many it claimed for. mu is held.
-func (s *semaphore) advance() int { return s.advanceFrom(-1) }
+// or so many free slots. mu is held.
+func (s *semaphore) advance() { s.advanceFrom(-1) }
 
-// advanceFrom is advance with a slot that was just freed.
+// advanceFrom is advance with a slot that was just freed, and returns how many it claimed for.
 func (s *semaphore) advanceFrom(slot int) int {
 	claims := 0
 	for s.def != nil && !s.def.Deleted {

@@ -174,7 +174,7 @@ func readAll(f *sealed, path string, to *contents) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (o *opening) readSecond() (to *contents, lost error) {
 		if err != nil {
 			return err
 		}
-		defer db.Close()
+		defer func() { _ = db.Close() }() // it was only read
 		return readAll(&sealed{db: db}, path, to)
 	})
 	switch {

@@ -97,7 +97,7 @@ func describe(v quorum.Verdict) string {
 	case quorum.Refused:
 		return fmt.Sprintf("refused, under %d", v.Definition.Counter)
 	default:
-		return v.Outcome.String()
+		return v.String()
 	}
 }
 
