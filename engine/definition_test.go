@@ -328,7 +328,7 @@ func TestAHalfDoneChangeIsCompletedByWhoeverReadsIt(t *testing.T) {
 		r1.b.Hold("accept")
 		r1.c.Hold("accept")
 		go func() { _, _, _ = r1.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test") }() // it stays half done
-		synctest.Wait() // A has accepted it
+		synctest.Wait()                                                                                            // A has accepted it
 		for _, way := range r1.ways {
 			way.Disconnect()
 		}
@@ -353,7 +353,7 @@ func TestAClaimThatMeetsAHalfDoneChangeIsServedUnderOneDefinition(t *testing.T) 
 		r2.b.Hold("accept")
 		r2.c.Hold("accept")
 		go func() { _, _, _ = r2.Put(t.Context(), db, engine.Definition{Limit: 4}, engine.Condition{}, "test") }() // it stays half done
-		synctest.Wait() // A alone has accepted it
+		synctest.Wait()                                                                                            // A alone has accepted it
 		for _, way := range r2.ways {
 			way.Disconnect()
 		}
