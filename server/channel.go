@@ -71,14 +71,18 @@ type channel struct {
 // for the life of the connection, which would double what an idle holder costs.
 func (s *Server) openChannel(c echo.Context) error {
 	r := c.Request()
-	if err := s.mayOpen(r); err != nil {
+	if err := mayOpen(r); err != nil {
 		return err
 	}
-	conn, err := upgrader.Upgrade(c.Response(), r, nil)
-	if _, refused := errors.AsType[websocket.HandshakeError](err); refused {
-		return badRequest("", "%s", err.Error())
+	if !s.channels.enter() {
+		return engine.ErrDraining
 	}
+	conn, err := upgrader.Upgrade(c.Response(), r, nil)
 	if err != nil {
+		s.channels.leave()
+		if _, refused := errors.AsType[websocket.HandshakeError](err); refused {
+			return badRequest("", "%s", err.Error())
+		}
 		return errClientLeft
 	}
 	c.Response().Status, c.Response().Committed = http.StatusSwitchingProtocols, true
@@ -91,10 +95,7 @@ func (s *Server) openChannel(c echo.Context) error {
 
 // mayOpen refuses what a page or a program must not open. CrossOriginProtection has let it pass: it
 // does not look at GET.
-func (s *Server) mayOpen(r *http.Request) error {
-	if s.draining.Load() {
-		return engine.ErrDraining
-	}
+func mayOpen(r *http.Request) error {
 	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
 		return newProblem(kindOriginRefused, "the request comes from a page of another origin")
 	}
@@ -137,10 +138,6 @@ func (c *channel) take(messageType int, r io.Reader, err error) bool {
 		return false
 	}
 	c.server.metrics.in.Inc()
-	if !c.pace.allows(time.Now()) {
-		c.close(closeTooMany)
-		return false
-	}
 	return c.waitForSpace() && c.handle(text)
 }
 
@@ -172,9 +169,13 @@ func (c *channel) readFailed(err error) {
 	}
 }
 
-// stayAlive moves the deadline by which the client must be heard again. It fails when the connection is to be closed: a
-// deadline set here must not undo the one by which close wakes the reader.
+// stayAlive is called with every frame, control frames too: it moves the deadline by which the client must be heard again,
+// and counts. It fails when the connection is to be closed: a deadline set here must not undo the one by which close
+// wakes the reader.
 func (c *channel) stayAlive() error {
+	if !c.pace.allows(time.Now()) {
+		c.close(closeTooMany)
+	}
 	if err := c.conn.SetReadDeadline(time.Now().Add(silenceMax)); err != nil {
 		return err
 	}

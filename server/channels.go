@@ -9,19 +9,34 @@ import (
 
 // channels are the open lease channels.
 type channels struct {
-	work sync.WaitGroup // readers and writers, releases and renewals
+	work sync.WaitGroup // upgrades, readers and writers, releases and renewals
 
-	mu   sync.Mutex
-	open map[*channel]bool
+	mu     sync.Mutex // guards what follows
+	open   map[*channel]bool
+	closed bool // by drain: none is opened any more
 }
 
-// start begins to serve a connection, or turns it away at once.
+// enter announces a channel to come, so that drain waits for it. It returns false when there is none to come any more. leave
+// takes it back; start goes on.
+func (cs *channels) enter() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if !cs.closed {
+		cs.work.Add(1)
+	}
+	return !cs.closed
+}
+
+func (cs *channels) leave() { cs.work.Done() }
+
+// start begins to serve a connection that was announced, or turns it away at once.
 func (cs *channels) start(c *channel, overloaded bool) {
 	cs.mu.Lock()
 	if cs.open == nil {
 		cs.open = map[*channel]bool{}
 	}
 	cs.open[c] = true
+	closed := cs.closed
 	cs.mu.Unlock()
 	c.server.metrics.channels.Inc()
 	c.mu.Lock()
@@ -29,13 +44,16 @@ func (cs *channels) start(c *channel, overloaded bool) {
 	c.out.lastSent, c.out.lastPing = now, now
 	c.timer = time.AfterFunc(pingEvery, c.tick)
 	switch {
+	case closed:
+		c.closeLocked(closeRestart)
 	case overloaded:
 		c.closeLocked(closeOverloaded)
-	case c.server.draining.Load(): // drain may have passed before the connection was in the list
-		c.closeLocked(closeRestart)
 	}
 	c.mu.Unlock()
-	cs.work.Go(c.read)
+	go func() {
+		defer cs.leave()
+		c.read()
+	}()
 }
 
 func (cs *channels) remove(c *channel) {
@@ -45,9 +63,11 @@ func (cs *channels) remove(c *channel) {
 	c.server.metrics.channels.Dec()
 }
 
-func (cs *channels) list() []*channel {
+// list ends the opening of channels if last, and returns those that are open.
+func (cs *channels) list(last bool) []*channel {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	cs.closed = cs.closed || last
 	list := make([]*channel, 0, len(cs.open))
 	for c := range cs.open {
 		list = append(list, c)
@@ -57,7 +77,7 @@ func (cs *channels) list() []*channel {
 
 // drain says goodbye to all and waits for them; when ctx ends first, it cuts the connections.
 func (cs *channels) drain(ctx context.Context) {
-	for _, c := range cs.list() {
+	for _, c := range cs.list(true) {
 		c.mu.Lock()
 		c.sendLocked(jsonFrame{drainingFrame{Type: "draining", ReconnectAfterMS: (reconnectMin + rand.N(reconnectSpread)).Milliseconds()}})
 		c.closeLocked(closeRestart)
@@ -73,7 +93,7 @@ func (cs *channels) drain(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
-	for _, c := range cs.list() {
+	for _, c := range cs.list(false) {
 		_ = c.conn.Close() // in anger
 	}
 	<-done

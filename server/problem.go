@@ -190,6 +190,9 @@ func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
+	if p.Kind == kindTooManyConnections.name {
+		h.Set("Connection", "close")
+	}
 	if seconds := p.retryAfter(); seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
