@@ -142,7 +142,8 @@ func (l *lease) catchUp(f *found) bool {
 	return true
 }
 
-// howEnded says how a lease ended that Q nodes did not renew; nil if it did not: a part of it was given back elsewhere.
+// howEnded says how a lease ended that Q nodes did not renew; nil if it did not: a part of it was given back elsewhere, or
+// somebody attached it.
 func (e *Engine) howEnded(ctx context.Context, l *lease) error {
 	f, err := e.find(ctx, l.s.name, l.id)
 	if err != nil {
@@ -153,11 +154,20 @@ func (e *Engine) howEnded(ctx context.Context, l *lease) error {
 	}
 	err = ErrInProgress
 	l.s.locked(func() {
-		if l.catchUp(f) {
+		if l.catchUp(f) || l.moved(f) {
 			err = nil
 		}
 	})
 	return err
+}
+
+// moved drops a lease that somebody attached elsewhere and reports whether it is one. mu is held.
+func (l *lease) moved(f *found) bool {
+	moved := f.alike && f.best.By == l.by && f.owner.Compare(l.owner) > 0
+	if moved && l.s.leases[l.id] == l {
+		l.s.lose(l, "moved")
+	}
+	return moved
 }
 
 // leaseOf makes a lease of a record on the nodes. It is not kept: its holder is not connected. mu is held.

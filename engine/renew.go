@@ -225,7 +225,7 @@ func (l *lease) lookAgain() {
 	s.e.work.Go(func() {
 		f, err := s.e.find(s.e.ctx, s.name, l.id)
 		s.locked(func() {
-			if err == nil && s.leases[l.id] == l && !l.catchUp(f) && !f.mayLive(l.by) {
+			if err == nil && s.leases[l.id] == l && !l.catchUp(f) && !l.moved(f) && !f.mayLive(l.by) {
 				s.lose(l, "broken")
 			}
 		})
