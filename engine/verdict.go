@@ -101,7 +101,7 @@ func (s *semaphore) setRecheck(now time.Duration, a *attempt) {
 		wait = min(wait, ends[min(len(ends), s.e.quorum)-1]+expirySlack)
 	}
 	if a.more {
-		wait = 0
+		wait = expirySlack // not none at all, which would count as no plan
 	}
 	s.recheckIn(now, max(wait, a.r.rest-now))
 }
