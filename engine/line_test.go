@@ -91,6 +91,77 @@ func (p *player) now(t *testing.T, ask engine.Ask) engine.Lease {
 	return o.Lease
 }
 
+// A release and the claim of the next waiter of the same replica share a pipeline: hand-over costs one round trip, and
+// nobody is woken for it.
+func TestAHandOverWithinAReplicaTakesOneRoundTrip(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		const way = time.Millisecond
+		r1 := s.playerOver(enginetest.Faults{LatencyMin: way, LatencyMax: way})
+		r1.declare(engine.Definition{Limit: 3})
+		l := r1.now(t, engine.Ask{Permits: 3})
+		first, second := r1.ask(engine.Ask{Wait: time.Minute}), r1.ask(engine.Ask{Permits: 2, Wait: time.Minute})
+		time.Sleep(100 * time.Millisecond)
+		claims := s.count(s.a, "claim")
+		r1.ways.Hold("wake")
+		go r1.giveBack(l)
+		time.Sleep(2*way - time.Nanosecond)
+		first.mustWait()
+		second.mustWait()
+		time.Sleep(time.Nanosecond)
+		first.mustHold()
+		second.mustHold()
+		for _, way := range r1.ways {
+			way.None("wake")
+		}
+		if n := claims.Load(); n != 2 {
+			t.Errorf("two requests were claimed for %d times", n)
+		}
+	})
+}
+
+// A hand-over to another replica takes the release, the wake-up, and a claim.
+func TestAHandOverBetweenReplicasTakesTwoRoundTrips(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		const way = time.Millisecond
+		faults := enginetest.Faults{LatencyMin: way, LatencyMax: way}
+		r1, r2 := s.playerOver(faults), s.playerOver(faults)
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.now(t, engine.Ask{})
+		next := r2.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(100 * time.Millisecond)
+		claims := s.count(s.a, "claim")
+		go r1.giveBack(l)
+		time.Sleep(4 * way)
+		next.mustHold()
+		if n := claims.Load(); n != 1 {
+			t.Errorf("it was claimed for %d times", n)
+		}
+	})
+}
+
+// faults.md 20, as far as leases expire at once: a node drops a thousand in one call, and is asked again at once.
+func TestManyLeasesThatExpireAtOnceServeTheHeadAtOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		const limit = 2500
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: limit})
+		for range limit {
+			r1.ask(engine.Ask{TTL: 10 * time.Second})
+		}
+		synctest.Wait()
+		if st := r1.status(); st.InUse != limit || st.Leases != limit {
+			t.Fatalf("the status is %+v", st)
+		}
+		waiter := r1.ask(engine.Ask{Permits: limit, Wait: time.Minute})
+		time.Sleep(9999 * time.Millisecond)
+		waiter.mustWait()
+		time.Sleep(11 * time.Millisecond)
+		if l := waiter.mustHold(); l.Weight != limit {
+			t.Errorf("granted %+v", l)
+		}
+	})
+}
+
 // faults.md 2: limit 2, one long hold, twenty 50 ms jobs.
 func TestNoFreedPermitIdlesBesideALongHold(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
