@@ -622,6 +622,24 @@ func TestWhatLapsedIsCountedOnceAndTheFirstStatusIsRight(t *testing.T) {
 	})
 }
 
+// A lease counts if it may have Q votes, the nodes that do not answer taken as holding it.
+func TestTheStatusCountsWhatMayBeHeldByAQuorum(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 4})
+		l := r1.acquire(engine.Ask{})
+		s.stray(s.a, 1, all(4).Minus(l.Slots).Lowest(1)) // on one of three nodes
+		if st := r1.status(); st.InUse != 1 || st.Available != 3 || st.Leases != 1 {
+			t.Errorf("of all nodes: %+v", st)
+		}
+		s.c.Kill()
+		synctest.Wait()
+		if st := r1.status(); st.InUse != 2 || st.Available != 2 || st.Leases != 2 {
+			t.Errorf("of two nodes: %+v; the third may have what the first has", st)
+		}
+	})
+}
+
 func TestDrainingRenewsWhatIsKeptOnce(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1, r2 := s.player(), s.player()
