@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -12,26 +11,6 @@ import (
 	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/enginetest"
 )
-
-// open starts an engine on the nodes of a cluster, forming it if need be. It is closed with the test.
-func open(t *testing.T, c *enginetest.Cluster, faults enginetest.Faults) *engine.Engine {
-	t.Helper()
-	return openOn(t, c, c.Replica(faults))
-}
-
-// openOn is open with ways to the nodes that the caller has in hand.
-func openOn(t *testing.T, c *enginetest.Cluster, ways enginetest.Replica) *engine.Engine {
-	t.Helper()
-	e, err := engine.Open(engine.Config{Nodes: ways.Nodes(), Now: c.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
 
 func TestWeightsAreGrantedWholeOrNotAtAll(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
@@ -210,63 +189,6 @@ func TestAWaitEndsInTime(t *testing.T) {
 	})
 }
 
-// TestACancelledRequestLeavesNothingBehind cancels at every moment of a request's life, told by what is held back.
-func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		ask  engine.Ask
-		hold string // what does not get through before the cancellation
-		ran  bool   // it is executed, and only its answer does not
-		full bool   // all permits are in use
-	}{
-		{"while its definition is read", engine.Ask{Wait: time.Minute}, "peek", false, false},
-		{"while its claim is under way", engine.Ask{Wait: time.Minute}, "claim", false, false},
-		{"when its claim is granted and it has not heard it", engine.Ask{Wait: time.Minute}, "claim", true, false},
-		{"when its claim is refused and it has not heard it", engine.Ask{Wait: time.Minute}, "claim", true, true},
-		{"while it waits", engine.Ask{Wait: time.Minute}, "", false, true},
-		{"a try, when its claim is granted and it has not heard it", engine.Ask{}, "claim", true, false},
-		{"while its real TTL is under way", engine.Ask{TTL: 10 * time.Minute, Wait: time.Minute}, "renew", false, false},
-		{"when it has its real TTL and has not heard it", engine.Ask{TTL: 10 * time.Minute, Wait: time.Minute}, "renew", true, false},
-		{"when it holds its lease", engine.Ask{Wait: time.Minute}, "", false, false},
-		{"when it holds a lease that is kept", engine.Ask{Wait: time.Minute, Kept: true}, "", false, false},
-		{"when it holds a lease without an end", engine.Ask{TTL: engine.Never}, "", false, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			play(t, func(t *testing.T, s *stage) {
-				r1, r2 := s.player(), s.player()
-				r2.declare(engine.Definition{Limit: 2})
-				inUse := 0
-				if c.full {
-					r2.acquire(engine.Ask{Permits: 2})
-					inUse = 2
-				}
-				if c.hold != "" {
-					r1.ways.Hold(c.hold)
-				}
-				request := r1.ask(c.ask)
-				if c.ran {
-					for _, way := range r1.ways {
-						way.Next(c.hold).Execute()
-					}
-				}
-				before := request.look()
-				request.Cancel()
-				request.Cancel() // no harm
-				r1.ways.Pass(enginetest.Any)
-				time.Sleep(20 * time.Millisecond)
-				if after := request.look(); after.told != before.told {
-					t.Errorf("it was told %q, and %q after its cancellation", before.told, after.told)
-				}
-				s.uses(r2, inUse)
-				s.noPlaces()
-				if st := r1.status(); st.Waiting != 0 {
-					t.Errorf("%d wait", st.Waiting)
-				}
-			})
-		})
-	}
-}
-
 func TestAGrantThatComesTooLateForItsTTLIsGivenBack(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		ways := s.Replica(enginetest.Faults{Timeout: -1})
@@ -291,31 +213,6 @@ func TestAGrantThatComesTooLateForItsTTLIsGivenBack(t *testing.T) {
 			t.Errorf("told: %s %v", l.told, l.err)
 		}
 		s.empty()
-	})
-}
-
-func TestACallerWhoGoesAwayHoldsNothing(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1 := s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		l := r1.acquire(engine.Ask{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if o, err := r1.Acquire(ctx, db, engine.Ask{Wait: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("acquired %+v, %v", o, err)
-		}
-		if o, err := r1.Acquire(ctx, db, engine.Ask{}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("acquired %+v, %v with a context that is over", o, err)
-		}
-		r1.release(l, 0)
-		s.uses(r1, 0)
-		o, err := r1.Acquire(t.Context(), db, engine.Ask{})
-		if err != nil || o.Refusal != nil || o.Lease.Weight != 1 {
-			t.Errorf("acquired %+v, %v", o, err)
-		}
-		if o, err = r1.Acquire(t.Context(), db, engine.Ask{}); err != nil || o.Refusal == nil || o.Refusal.InUse != 1 {
-			t.Errorf("acquired %+v, %v", o, err)
-		}
 	})
 }
 
@@ -422,24 +319,5 @@ func TestTwoReplicasThatCreateTheSameNameAtOnceAgree(t *testing.T) {
 		if sem, err := r1.Semaphore(t.Context(), db); err != nil || sem.Rev != 1 || sem.Status.InUse != 2 {
 			t.Errorf("created was %+v, %v", sem, err)
 		}
-	})
-}
-
-func TestWhoeverWaitsHearsThatTheServerIsDraining(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1 := s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		l := r1.acquire(engine.Ask{})
-		waiter := r1.ask(engine.Ask{Wait: time.Minute})
-		r1.Drain(t.Context())
-		for _, r := range []*asked{waiter, r1.ask(engine.Ask{})} {
-			if got := r.look(); !errors.Is(got.err, engine.ErrDraining) {
-				t.Errorf("told: %s %v", got.told, got.err)
-			}
-		}
-		s.noPlaces()
-		r1.release(l, 0)
-		synctest.Wait()
-		s.empty()
 	})
 }

@@ -15,6 +15,26 @@ import (
 // db is the semaphore of every schedule.
 const db = "db"
 
+// open starts an engine on the nodes of a cluster, forming it if need be. It is closed with the test.
+func open(t *testing.T, c *enginetest.Cluster, faults enginetest.Faults) *engine.Engine {
+	t.Helper()
+	return openOn(t, c, c.Replica(faults))
+}
+
+// openOn is open with ways to the nodes that the caller has in hand.
+func openOn(t *testing.T, c *enginetest.Cluster, ways enginetest.Replica) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(engine.Config{Nodes: ways.Nodes(), Now: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // stage is where schedules are played: three formed nodes A, B and C (Q = 2), in a bubble, without latency.
 type stage struct {
 	*enginetest.Cluster

@@ -1,0 +1,271 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+)
+
+func TestAPartIsGivenBackAndTheLowestSlotsStay(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 6})
+		l := r1.acquire(engine.Ask{Permits: 6})
+		for _, c := range []struct {
+			by   *player
+			keep int
+			want string
+		}{{r1, 4, "0-3"}, {r2, 3, "0-2"}, {r1, 1, "0"}} {
+			got, err := c.by.Release(t.Context(), db, l.Capability, c.keep)
+			if want := (engine.Released{ID: l.ID, Held: true, Weight: c.keep}); err != nil || got != want {
+				t.Errorf("keeping %d: %+v, %v; want %+v", c.keep, got, err, want)
+			}
+			synctest.Wait()
+			s.everywhere(l.ID, c.want, s.a, s.b, s.c)
+			s.uses(r2, c.keep)
+		}
+		for _, keep := range []int{1, 2, 1000, -1} {
+			var wrong *engine.InvalidError
+			if _, err := r1.Release(t.Context(), db, l.Capability, keep); !errors.As(err, &wrong) || wrong.Field != "keep" {
+				t.Errorf("keeping %d of one: %v", keep, err)
+			}
+		}
+		r2.acquire(engine.Ask{Permits: 5})
+		if renewed, err := r1.renew(l, 0).verdict(); err != nil || renewed.Weight != 1 || renewed.Requested != 6 || renewed.Fence != l.Fence {
+			t.Errorf("renewed it is %+v, %v", renewed, err)
+		}
+	})
+}
+
+// faults.md 11: release the same lease twice, at once, and after a retry.
+func TestARepeatedReleaseAnswersAsTheFirstAndFreesNothing(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 2})
+		l := r1.acquire(engine.Ask{})
+		want := engine.Released{ID: l.ID}
+		both := make(chan error, 2)
+		for range 2 {
+			go func() {
+				got, err := r1.Release(t.Context(), db, l.Capability, 0)
+				if got != want {
+					t.Errorf("released: %+v, %v", got, err)
+				}
+				both <- err
+			}()
+		}
+		if err := errors.Join(<-both, <-both); err != nil {
+			t.Error(err)
+		}
+		m := r2.acquire(engine.Ask{Permits: 2}) // in its slot, too
+		for _, r := range []*player{r1, r2, r1} {
+			if got, err := r.Release(t.Context(), db, l.Capability, 0); err != nil || got != want {
+				t.Errorf("released again: %+v, %v", got, err)
+			}
+		}
+		s.uses(r1, 2)
+		s.everywhere(m.ID, "0-1", s.a, s.b, s.c)
+		time.Sleep(2 * time.Minute)
+		if _, err := r1.Release(t.Context(), db, l.Capability, 0); !errors.Is(err, engine.ErrLeaseExpired) {
+			t.Errorf("released after two minutes: %v", err)
+		}
+	})
+}
+
+// faults.md 16 and 17: the lease expires, another holds its slot, and, at last, has left.
+func TestALeaseThatExpiredIsNeitherReleasedNorRenewed(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		time.Sleep(30*time.Second + time.Millisecond)
+		m := r2.acquire(engine.Ask{})
+		mustBeOver := func(when string) {
+			t.Helper()
+			for _, r := range []*player{r1, r2} {
+				if _, err := r.Release(t.Context(), db, l.Capability, 0); !errors.Is(err, engine.ErrLeaseExpired) {
+					t.Errorf("released %s: %v", when, err)
+				}
+				if _, err := r.Renew(t.Context(), db, l.Capability, 0); !errors.Is(err, engine.ErrLeaseExpired) {
+					t.Errorf("renewed %s: %v", when, err)
+				}
+			}
+			synctest.Wait()
+		}
+		mustBeOver("while another holds")
+		s.everywhere(m.ID, "0", s.a, s.b, s.c)
+		r2.release(m, 0)
+		mustBeOver("after another held")
+		s.empty()
+	})
+}
+
+// faults.md 18: renew and release at the same moment.
+func TestALeaseThatIsReleasedWhileItIsRenewedIsNotToldLost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cancel bool // by the request, else by capability
+		first  int  // how many nodes renew it before the release goes out
+	}{
+		{"by capability, before any node", false, 0},
+		{"by capability, after one", false, 1},
+		{"by capability, after two", false, 2},
+		{"by the request, before any node", true, 0},
+		{"by the request, after one", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1 := s.player()
+				r1.declare(engine.Definition{Limit: 1})
+				request := r1.ask(engine.Ask{Kept: true})
+				l := request.mustHold()
+				r1.ways.Hold("renew")
+				time.Sleep(10 * time.Second)
+				for i := range c.first {
+					r1.ways[i].Next("renew").Deliver()
+				}
+				if c.cancel {
+					request.Cancel()
+				} else {
+					go r1.giveBack(l)
+				}
+				synctest.Wait()
+				r1.ways.Pass(enginetest.Any)
+				time.Sleep(time.Minute)
+				if got := request.look(); strings.Contains(got.told, "lost") {
+					t.Errorf("it was told: %s", got.told)
+				}
+				s.empty()
+			})
+		})
+	}
+}
+
+func TestAWrongCapabilityIsNoLease(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 2})
+		l, m := r1.acquire(engine.Ask{}), r1.acquire(engine.Ask{})
+		_, mac, _ := strings.Cut(m.Capability, ".")
+		for _, c := range []struct{ name, capability string }{
+			{db, ""},
+			{db, l.ID},
+			{db, l.ID + "."},
+			{db, l.ID + "." + mac},
+			{db, l.Capability + "x"},
+			{db, l.Capability[1:]},
+			{"other", l.Capability},
+		} {
+			if _, err := r1.Release(t.Context(), c.name, c.capability, 0); !errors.Is(err, engine.ErrUnknownLease) {
+				t.Errorf("released %q of %q: %v", c.capability, c.name, err)
+			}
+			if _, err := r1.Renew(t.Context(), c.name, c.capability, 0); !errors.Is(err, engine.ErrUnknownLease) {
+				t.Errorf("renewed %q of %q: %v", c.capability, c.name, err)
+			}
+		}
+		var wrong *engine.InvalidError
+		for _, ttl := range []time.Duration{engine.TTLMin - 1, engine.TTLMaxDefault + 1, -1} {
+			if _, err := r1.Renew(t.Context(), db, l.Capability, ttl); !errors.As(err, &wrong) || wrong.Field != "ttl" {
+				t.Errorf("renewed for %v: %v", ttl, err)
+			}
+		}
+		s.uses(r1, 2)
+	})
+}
+
+func TestMinHoldKeepsPermitsFromComingBackEarly(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 2, MinHold: 10 * time.Second})
+		l, m := r1.acquire(engine.Ask{}), r1.acquire(engine.Ask{})
+		next, second := r2.ask(engine.Ask{Wait: time.Minute}), r2.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(4*time.Second + 100*time.Millisecond)
+		claims := s.count(s.a, "claim")
+		for _, c := range []struct {
+			by *player
+			of engine.Lease
+		}{{r1, l}, {r2, m}} {
+			if got, err := c.by.Release(t.Context(), db, c.of.Capability, 0); err != nil || got.Cooling != 5900*time.Millisecond {
+				t.Errorf("after 4.1 s of 10: %+v, %v", got, err)
+			}
+		}
+		synctest.Wait()
+		if n := claims.Load(); n != 0 {
+			t.Errorf("what cools was claimed for %d times", n)
+		}
+		if st := r1.status(); st.InUse != 0 || st.Cooling != 2 || st.Available != 0 || st.Waiting != 2 {
+			t.Errorf("the status is %+v", st)
+		}
+		time.Sleep(5890 * time.Millisecond)
+		next.mustWait()
+		time.Sleep(20 * time.Millisecond)
+		next.mustHold()
+		second.mustHold()
+		if st := r1.status(); st.InUse != 2 || st.Cooling != 0 || st.Available != 0 {
+			t.Errorf("the status is %+v", st)
+		}
+	})
+}
+
+func TestWhatNobodyGotDoesNotCool(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1, MinHold: time.Hour})
+		r1.ways.Hold("claim")
+		request := r1.ask(engine.Ask{})
+		for _, way := range r1.ways {
+			way.Next("claim").Execute()
+		}
+		request.Cancel()
+		r1.ways.Pass(enginetest.Any)
+		if st := r1.status(); st.Cooling != 0 || st.Available != 1 {
+			t.Errorf("the status is %+v", st)
+		}
+	})
+}
+
+// faults.md 14 and 15.
+func TestWhatLapsedIsCountedOnceAndTheFirstStatusIsRight(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		r1.acquire(engine.Ask{})
+		r1.acquire(engine.Ask{TTL: 40 * time.Second})
+		l := r1.acquire(engine.Ask{})
+		if st := r2.status(); st.InUse != 3 || st.Leases != 3 || st.NextExpiry != 30*time.Second || st.LongestTTL != 40*time.Second {
+			t.Errorf("the status is %+v", st)
+		}
+		r1.release(l, 0)
+		time.Sleep(30 * time.Second) // with no traffic
+		if st := r2.status(); st.InUse != 1 || st.Available != 2 || st.NextExpiry != 10*time.Second {
+			t.Errorf("after 30 s the status is %+v", st)
+		}
+		time.Sleep(10 * time.Second)
+		if st := r2.status(); st.InUse != 0 || st.Available != 3 || st.Leases != 0 {
+			t.Errorf("after 40 s the status is %+v", st)
+		}
+	})
+}
+
+// A lease counts if it may have Q votes, the nodes that do not answer taken as holding it.
+func TestTheStatusCountsWhatMayBeHeldByAQuorum(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 4})
+		l := r1.acquire(engine.Ask{})
+		s.stray(s.a, 1, all(4).Minus(l.Slots).Lowest(1)) // on one of three nodes
+		if st := r1.status(); st.InUse != 1 || st.Available != 3 || st.Leases != 1 {
+			t.Errorf("of all nodes: %+v", st)
+		}
+		s.c.Kill()
+		synctest.Wait()
+		if st := r1.status(); st.InUse != 2 || st.Available != 2 || st.Leases != 2 {
+			t.Errorf("of two nodes: %+v; the third may have what the first has", st)
+		}
+	})
+}
