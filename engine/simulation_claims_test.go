@@ -24,7 +24,7 @@ type attempts struct {
 
 // A request may claim so often: for itself, each second, and for each time that something changed on its semaphore.
 const (
-	attemptsMin       = 40
+	attemptsMin       = 60
 	attemptsPerSecond = 10
 	attemptsPerChange = 3
 )

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -70,7 +71,10 @@ func simulateSeeds(t *testing.T, first uint64, seeds, n int) {
 	for seed := first; seed < *simSeed+uint64(seeds); seed += uint64(n) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			cryptotest.SetGlobalRandom(t, seed)
-			defer time.AfterFunc(seedMax, func() { panic(fmt.Sprintf("seed %d goes on and on: time stands still in it", seed)) }).Stop()
+			defer time.AfterFunc(seedMax, func() {
+				debug.SetTraceback("all")
+				panic(fmt.Sprintf("seed %d goes on and on: time stands still in it", seed))
+			}).Stop()
 			synctest.Test(t, func(t *testing.T) {
 				if err := simulate(t, planOf(seed)).verdict(); err != nil {
 					t.Errorf("%v\nagain: go test ./engine -run 'TestSimulation$' -sim.seed=%d -sim.seeds=1", err, seed)
