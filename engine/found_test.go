@@ -1,0 +1,215 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// What the simulation has found, each as the fewest steps that show it.
+
+// R1 granted L and R2 attached it for a renewal; R1 went on to ask as its owner, and was told that it has moved, for ever.
+func TestFoundALeaseIsRenewedWhereItWasGrantedAfterItMoved(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 2})
+		l := r1.acquire(engine.Ask{Permits: 2, TTL: 20 * time.Second})
+		for _, r := range []*player{r2, r1, r2, r1} {
+			if _, err := r.renew(l, 0).verdict(); err != nil {
+				t.Error(err)
+			}
+		}
+		r2.release(l, 1) // and a part of it, which R1 hears of as a later ver
+		if _, err := r2.renew(l, 0).verdict(); err != nil {
+			t.Error(err)
+		}
+		if got, err := r1.renew(l, 0).verdict(); err != nil || got.Weight != 1 {
+			t.Errorf("it was renewed as %+v, %v", got, err)
+		}
+	})
+}
+
+// A replica that has just started and cannot tell whose a lease string is said that there is no such lease.
+func TestFoundAReplicaWithoutTheSecretDoesNotDenyALease(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		ways := s.Replica(enginetest.Faults{})
+		for _, way := range ways {
+			way.Disconnect()
+		}
+		e, err := engine.Open(engine.Config{Nodes: ways.Nodes(), Now: s.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if _, err := e.Release(t.Context(), db, l.Capability, 0); !errors.Is(err, engine.ErrQuorumUnavailable) {
+			t.Errorf("released: %v", err)
+		}
+		if _, err := e.Renew(t.Context(), db, l.Capability, 0); !errors.Is(err, engine.ErrQuorumUnavailable) {
+			t.Errorf("renewed: %v", err)
+		}
+	})
+}
+
+// R2 gave slot 2 of {0-2} back, which made ver 1; R1 gave {1-2} back with ver 1 too: acknowledged, and nothing had happened.
+func TestFoundAPartThatWasGivenBackInVainIsGivenBackAgain(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		l := r1.acquire(engine.Ask{Permits: 3})
+		r2.release(l, 2)
+		r1.release(l, 1)
+		s.everywhere(l.ID, "0", s.a, s.b, s.c)
+	})
+}
+
+// L was granted on B and C while A held the same attempt on other slots. R2 heard A first, and gave back a slot that B and C
+// did not have.
+func TestFoundAPartIsTakenFromWhatAQuorumHas(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 4})
+		r1.a.Disconnect()
+		l := r1.acquire(engine.Ask{Permits: 2})
+		has := s.b.Record(db, l.ID)
+		others := quorum.SlotsOf(0, 1, 2, 3).Minus(l.Slots)
+		s.do(s.a, &engine.Mend{
+			Semaphore: db, Lease: l.ID, By: has.By, Owner: has.Owner, Slots: others, Fence: l.Fence, TTL: time.Minute, New: true,
+			Until: s.a.Time() + time.Second.Microseconds(),
+		})
+		r2.release(l, 1)
+		s.everywhere(l.ID, l.Slots.Lowest(1).String(), s.b, s.c)
+	})
+}
+
+// The nodes lengthened L in time and answered after its validity had ended: R1 had forgotten it, and told a validity of 0.
+func TestFoundARenewalThatIsAnsweredLateIsWorthWhatItIs(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{TTL: time.Second})
+		time.Sleep(900 * time.Millisecond)
+		r1.ways.Hold("renew")
+		renewal := r1.renew(l, 0)
+		a, b := r1.a.Next("renew"), r1.b.Next("renew")
+		a.Execute()
+		b.Execute()
+		time.Sleep(200 * time.Millisecond)
+		a.Answer()
+		b.Answer()
+		if got, err := renewal.verdict(); err != nil || got.Validity < 700*time.Millisecond {
+			t.Errorf("it was renewed for %v, %v", got.Validity, err)
+		}
+	})
+}
+
+// L was renewed and then released before the renewal was answered: it was told as renewed.
+func TestFoundARenewalThatAReleaseFollowsIsNone(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		r1.ways.Hold("renew")
+		renewal := r1.renew(l, 0)
+		renewals := []*enginetest.Message{r1.a.Next("renew"), r1.b.Next("renew"), r1.c.Next("renew")}
+		for _, m := range renewals {
+			m.Execute()
+		}
+		go r1.giveBack(l)
+		synctest.Wait()
+		for _, m := range renewals {
+			m.Answer()
+		}
+		if _, err := renewal.verdict(); !errors.Is(err, engine.ErrLeaseReleased) {
+			t.Errorf("the renewal: %v", err)
+		}
+	})
+}
+
+// R1's last commit is under way to C when R2 sets out to complete the forming. C was frozen after it had become ok, and stayed
+// so.
+func TestFoundCompletingAFormingStopsNobodyWhoIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := enginetest.NewCluster(t, 3)
+		begin := func(hold string) enginetest.Replica {
+			ways := c.Replica(enginetest.Faults{Timeout: -1})
+			ways[2].Hold(hold)
+			e, err := engine.Open(engine.Config{Nodes: ways.Nodes(), Now: c.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(e.Close)
+			return ways
+		}
+		commit := begin("commit")[2].Next("commit")
+		freeze := begin("freeze")[2].NextWithin(2*time.Second, "freeze")
+		if a := commit.Deliver(); a.Says != engine.SaysDone {
+			t.Fatalf("C says %s to the commit", a.Says)
+		}
+		if a := freeze.Deliver(); a.Says != engine.SaysNo || a.Node.State != engine.StateOK {
+			t.Errorf("C says %s to the freeze and is %s", a.Says, a.Node.State)
+		}
+	})
+}
+
+// Slot 0 is used on A and B, slot 1 on B and C, and slot 2 is free on all. A waiter that began at slot 0 was offered 1, 2 and 0, again
+// and again, while 2 was to be had.
+func TestFoundASlotThatIsFreeOnAllNodesIsFound(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.player().declare(engine.Definition{Limit: 3})
+		s.stray(s.a, 1, quorum.OneSlot(0))
+		s.stray(s.b, 1, quorum.OneSlot(0))
+		s.stray(s.b, 1, quorum.OneSlot(1))
+		s.stray(s.c, 1, quorum.OneSlot(1))
+		for range 5 { // each begins somewhere else
+			r := s.player()
+			waiter := r.ask(engine.Ask{Wait: 30 * time.Second})
+			time.Sleep(10 * time.Second) // four tries each half second, each of them right with one chance in three
+			r.release(waiter.mustHold(), 0)
+		}
+	})
+}
+
+// Each of three slots is used on two nodes: all have one free, and none is to be had. Waiters of two replicas woke each other by
+// what they gave back, hundreds of times a second. A slot that comes free for all is granted at once all the same.
+func TestFoundWaitersThatAreOfferedDifferentSlotsRest(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		back := s.stray(s.a, 1, quorum.OneSlot(0))
+		s.stray(s.b, 1, quorum.OneSlot(0))
+		s.stray(s.b, 1, quorum.OneSlot(1))
+		s.stray(s.c, 1, quorum.OneSlot(1))
+		s.stray(s.c, 1, quorum.OneSlot(2))
+		s.stray(s.a, 1, quorum.OneSlot(2))
+		claims := s.count(s.a, "claim")
+		first := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(time.Millisecond)
+		second := r2.ask(engine.Ask{Wait: time.Minute})
+		third := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(10 * time.Second)
+		if n := claims.Load(); n > 1000 { // three waiters, four tries each half second at most, and the first ones
+			t.Errorf("they claimed %d times in 10 s", n)
+		}
+		s.do(s.a, back)
+		s.do(s.b, back)
+		time.Sleep(20 * time.Millisecond)
+		granted := 0
+		for _, waiter := range []*asked{first, second, third} {
+			if waiter.look().holds() {
+				granted++
+			}
+		}
+		if granted != 1 {
+			t.Errorf("%d were granted the slot that came free", granted)
+		}
+	})
+}
