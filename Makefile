@@ -43,6 +43,7 @@ sim: ## run SEEDS=200 seeds of the simulation
 
 bench: tools ## run the benchmarks, BENCHTIME=30s each
 	$(GO) run ./deploy/bench -time $(BENCHTIME)
+	$(GO) test -run '^$$' -bench '^BenchmarkBar' -benchtime 10s ./engine/redisnode
 
 lint: ## vet, modernizers, staticcheck, golangci-lint
 	$(GO) vet ./...
