@@ -26,7 +26,7 @@ type Node interface {
 	// Send puts the calls at the end of the node's lane, side by side (nothing comes between them, and they
 	// go out in one pipeline where it has room), and returns at once. Calls reach the node in the order in which they
 	// were sent. Call.Done is called exactly once, from a goroutine of the node's own, never from within Send, also
-	// after Close.
+	// after Close. The slice is the caller's again afterwards.
 	Send(calls ...*Call)
 
 	// Close gives up what is under way, answering it with ErrClosed, and waits for the node's

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,7 +90,7 @@ func (n *Node) Start(replica string, now func() time.Duration, events engine.Nod
 // Send puts the calls at the end of the lane.
 func (n *Node) Send(calls ...*engine.Call) {
 	if err := n.lane.add(calls); err != nil {
-		go turnAway(calls, err) // not here: the sender may hold locks that Done takes
+		go turnAway(slices.Clone(calls), err) // not here: the sender may hold locks that Done takes
 	}
 }
 
