@@ -3,6 +3,7 @@ package redisnode
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,8 +55,9 @@ func (n *Node) Start(replica string, now func() time.Duration, events engine.Nod
 // Send puts calls into the lane; see engine.Node.
 func (n *Node) Send(calls ...*engine.Call) {
 	if err := n.queue.add(calls); err != nil {
-		go func() { // not from within Send: the caller may hold locks that Done takes
-			for _, c := range calls {
+		refused := slices.Clone(calls) // the slice is the caller's
+		go func() {                    // not from within Send: the caller may hold locks that Done takes
+			for _, c := range refused {
 				c.Done(&engine.Answer{Err: err})
 			}
 		}()
