@@ -18,7 +18,8 @@ func decode(op engine.Op, value any) (*engine.Answer, error) {
 	a := &engine.Answer{Says: engine.Says(f.next()), Time: f.number()}
 	switch a.Says {
 	case engine.SaysOut:
-		a.State, a.Reason = f.next(), f.rest
+		a.State = f.next()
+		a.Reason = f.remainder()
 	case engine.SaysStale:
 		a.Known = f.eras()
 	case engine.SaysLate:
@@ -26,7 +27,7 @@ func decode(op engine.Op, value any) (*engine.Answer, error) {
 		a.More = f.flag()
 		r.decode(a, op)
 	}
-	if f.err != nil {
+	if f.end() != nil {
 		return nil, fmt.Errorf("%w: %w", errReply, f.err)
 	}
 	return a, nil
@@ -82,8 +83,8 @@ func (r *reply) record(lease, text string, now int64) engine.Record {
 	l := engine.Record{Left: f.left(now), Fence: f.number(), Ver: f.number(), Slots: f.slots(), By: f.text(), Owner: f.owner()}
 	l.Ballot, l.First, l.Copy = f.ballot(), f.flag(), f.flag()
 	l.Age, l.Touched = since(now, f.number()), since(now, f.number())
-	l.Lease, l.Info = lease, f.rest
-	r.note(f.err)
+	l.Lease, l.Info = lease, f.remainder()
+	r.note(f.end())
 	return l
 }
 
@@ -96,7 +97,7 @@ func (r *reply) find(a *engine.Answer, lease string) {
 		f := fields{rest: r.take()}
 		t := engine.Tombstone{By: f.text(), Left: f.left(a.Time), AnyOwner: f.flag(), Owner: f.owner(), Why: f.text()}
 		a.Tombstones = append(a.Tombstones, t)
-		r.note(f.err)
+		r.note(f.end())
 	}
 	slices.SortFunc(a.Tombstones, func(s, t engine.Tombstone) int { return cmp.Compare(s.By, t.By) })
 }
@@ -108,19 +109,19 @@ func (r *reply) view(a *engine.Answer) {
 	cooling, places := f.int(), f.int()
 	v.Next = r.take()
 	v.Definition, v.Value = r.value()
-	for range cooling {
+	for i := 0; i < cooling && f.err == nil; i++ {
 		c := fields{rest: r.take()}
 		over := fields{rest: r.take()}
 		v.Cooling = append(v.Cooling, engine.Cooling{Slots: c.slots(), Lease: c.text(), Left: over.left(a.Time)})
-		r.note(cmp.Or(c.err, over.err))
+		r.note(cmp.Or(c.end(), over.end()))
 	}
-	for range places {
+	for i := 0; i < places && f.err == nil; i++ {
 		v.Places = append(v.Places, r.place(a.Time))
 	}
 	for len(r.rest) > 1 {
 		id := fields{rest: r.take()}
 		v.Leases = append(v.Leases, r.record(id.text(), r.take(), a.Time))
-		r.note(id.err)
+		r.note(id.end())
 	}
 	slices.SortFunc(v.Leases, func(l, m engine.Record) int { return cmp.Compare(l.Lease, m.Lease) })
 	slices.SortFunc(v.Cooling, func(c, d engine.Cooling) int {
@@ -135,7 +136,7 @@ func (r *reply) place(now int64) engine.Placed {
 	f.next() // when it was stated
 	passed := f.number()
 	p.Passed = passed != 0 && now >= passed
-	r.note(f.err)
+	r.note(f.end())
 	return p
 }
 
@@ -145,7 +146,7 @@ func (r *reply) register(a *engine.Answer) {
 	case engine.SaysNo:
 		promise := fields{rest: r.take()}
 		a.Promise = promise.ballot()
-		r.note(promise.err)
+		r.note(promise.end())
 	case engine.SaysPromised, engine.SaysDone:
 		a.Definition, a.Value = r.value()
 	}
@@ -153,9 +154,13 @@ func (r *reply) register(a *engine.Answer) {
 
 // value reads a definition as scripts/prelude/semaphore.lua has it, and its data.
 func (r *reply) value() (engine.Ballot, engine.Value) {
-	f := fields{rest: r.take()}
+	definition, data := r.take(), r.take()
+	if definition == "" {
+		return engine.Ballot{}, engine.Value{} // there is none
+	}
+	f := fields{rest: definition}
 	ballot := f.ballot()
-	value := engine.Value{Limit: f.int(), MinHold: f.duration(), Paused: f.flag(), Deleted: f.flag(), Data: r.take()}
-	r.note(f.err)
+	value := engine.Value{Limit: f.int(), MinHold: f.duration(), Paused: f.flag(), Deleted: f.flag(), Data: data}
+	r.note(f.end())
 	return ballot, value
 }

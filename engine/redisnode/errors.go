@@ -43,8 +43,13 @@ func kindOf(err error) error {
 	return ErrOther
 }
 
-// broken wraps what the server answered with, of a kind.
-func broken(kind, err error) error { return fmt.Errorf("%w: %w (%w)", engine.ErrBroken, kind, err) }
+// named wraps an error that the server answered with, so that its kind can be told; others it returns as they are.
+func named(err error) error {
+	if kind := kindOf(err); kind != nil {
+		return fmt.Errorf("%w: %w (%w)", engine.ErrBroken, kind, err)
+	}
+	return err
+}
 
 // hintsAtRestart reports whether an error of this kind means that the server may not be what it was.
 func hintsAtRestart(kind error) bool {

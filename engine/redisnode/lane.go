@@ -244,7 +244,7 @@ func (l *lane) answer(link *link, c *command, op engine.Op) (*engine.Answer, err
 		link.encoder = nil
 	}
 	l.warn(kind, err)
-	a := &engine.Answer{Err: broken(kind, err)}
+	a := &engine.Answer{Err: named(err)}
 	if needsHandshake(kind) {
 		return a, err
 	}

@@ -46,12 +46,12 @@ func (n *Node) connect(ctx context.Context) (*link, engine.Probe, error) {
 func (l *link) look(ctx context.Context) (engine.Probe, error) {
 	p, err := l.probe(ctx)
 	if err != nil {
-		return p, err
+		return p, named(err)
 	}
 	l.refusal, l.fatal, l.suspect = p.Refusal, p.Fatal, false
 	if l.encoder == nil && !l.fatal {
 		if err := l.load(ctx); err != nil {
-			return p, err
+			return p, named(err)
 		}
 	}
 	return p, nil

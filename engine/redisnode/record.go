@@ -35,7 +35,7 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	number := func(name string) int64 {
 		f := read(name)
 		n := f.number()
-		if f.err != nil {
+		if f.end() != nil {
 			err = fmt.Errorf("node record: %s: %w", name, f.err)
 		}
 		return n
@@ -51,7 +51,7 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	cluster, known, instance, token := read("cluster"), read("known"), read("instance"), read("token")
 	r.Cluster, r.Known, r.Instance, r.Token = cluster.text(), known.eras(), instance.text(), token.ballot()
 	for _, f := range []*fields{cluster, known, instance, token} {
-		if f.err != nil {
+		if f.end() != nil {
 			err = fmt.Errorf("node record: %w", f.err)
 		}
 	}
@@ -61,7 +61,7 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	if values["pending"] != "" {
 		f := read("pending")
 		r.Pending = &engine.Pending{Token: f.ballot(), N: f.int(), Index: f.int(), Known: f.eras(), Cluster: f.text()}
-		if f.err != nil {
+		if f.end() != nil {
 			err = fmt.Errorf("node record: pending: %w", f.err)
 		}
 	}

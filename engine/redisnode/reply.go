@@ -14,22 +14,41 @@ import (
 // fields reads what a script wrote: words with one space between them. After a word that is not what it should be, err is
 // set and all further ones are zero.
 type fields struct {
-	rest string
-	err  error
+	rest  string // what comes after the words that were read
+	ended bool   // nothing does
+	err   error
 }
 
 // next returns the next word as it stands.
 func (f *fields) next() string {
-	word, rest, _ := strings.Cut(f.rest, " ")
-	f.rest = rest
+	if f.ended && f.err == nil {
+		f.err = errors.New("it ends too early")
+	}
+	word, rest, more := strings.Cut(f.rest, " ")
+	f.rest, f.ended = rest, !more
 	return word
+}
+
+// remainder returns what comes after the words, whatever it is.
+func (f *fields) remainder() string {
+	rest := f.rest
+	f.rest, f.ended = "", true
+	return rest
+}
+
+// end returns the error, which is set also if words are left.
+func (f *fields) end() error {
+	if !f.ended && f.err == nil {
+		f.err = fmt.Errorf("%q is left", f.rest)
+	}
+	return f.err
 }
 
 func (f *fields) fail(what, word string) {
 	if f.err == nil {
 		f.err = fmt.Errorf("%q is no %s", word, what)
 	}
-	f.rest = ""
+	f.rest, f.ended = "", true
 }
 
 // number reads a number; an empty word is 0.
@@ -80,7 +99,7 @@ func (f *fields) text() string {
 func (f *fields) slots() quorum.Slots {
 	slots, err := quorum.ParseSlots(f.next())
 	if err != nil && f.err == nil {
-		f.err, f.rest = err, ""
+		f.err = err
 	}
 	return slots
 }

@@ -1,21 +1,26 @@
 package redisnode_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest/redistest"
 	"github.com/permitd/permitd/engine/redisnode"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	within  = 20 * time.Second // what anything may take in a test
+	within  = 20 * time.Second // what anything may take in a test that waits for a real server
 	me      = "aaaaaaaaaaaaaaaa"
 	other   = "zzzzzzzzzzzzzzzz"
 	db      = "db" // the semaphore of most tests
@@ -30,31 +35,86 @@ type subject struct {
 	ballots int64
 	orders  int64
 	woken   chan engine.Wake
+	log     *output
 
 	mu      sync.Mutex // guards what follows
 	changed chan struct{}
 	probes  []engine.Probe
+	links   int // how many connections there were
 	downs   []error
+}
+
+// output is what was logged. Safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) says(text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Contains(o.text.String(), text)
 }
 
 // open starts a node.
 func open(t testing.TB, cfg redisnode.Config) *subject {
 	t.Helper()
-	node, err := redisnode.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &subject{
-		TB: t, node: node, woken: make(chan engine.Wake, 1000), changed: make(chan struct{}),
+		TB: t, woken: make(chan engine.Wake, 1000), changed: make(chan struct{}), log: &output{},
 		header: &engine.Header{Cluster: cluster, Known: []int64{1, 1, 1}, Index: 1},
 	}
-	t.Cleanup(node.Close)
+	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	var err error
+	if s.node, err = redisnode.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.node.Close)
 	start := time.Now()
-	node.Start(me, func() time.Duration { return time.Since(start) }, s)
+	s.node.Start(me, func() time.Duration { return time.Since(start) }, s)
 	return s
 }
 
-func (s *subject) Probed(p engine.Probe, _ bool) { s.change(func() { s.probes = append(s.probes, p) }) }
+// openMini starts a node on a miniredis of its own.
+func openMini(t testing.TB, cfg redisnode.Config) (*subject, *redistest.Mini) {
+	t.Helper()
+	mini := redistest.NewMini()
+	t.Cleanup(mini.Close)
+	cfg.Addr = "127.0.0.1"
+	if cfg.Dialer == nil {
+		cfg.Dialer = mini.Dialer
+	}
+	return open(t, cfg), mini
+}
+
+// admin is a client that does what no node does.
+func admin(t testing.TB, server *redistest.Server) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, PoolSize: 2})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *subject) Probed(p engine.Probe, connected bool) {
+	s.change(func() {
+		s.probes = append(s.probes, p)
+		if connected {
+			s.links++
+		}
+	})
+}
 
 func (s *subject) Down(err error)      { s.change(func() { s.downs = append(s.downs, err) }) }
 func (s *subject) Woken(w engine.Wake) { s.woken <- w }
@@ -88,15 +148,19 @@ func (s *subject) await(what string, wanted func() bool) {
 	}
 }
 
-// awaitProbe waits for a probe as wanted, from now on, and returns it.
-func (s *subject) awaitProbe(what string, wanted func(engine.Probe) bool) engine.Probe {
-	s.Helper()
+// seen returns how many probes there were yet.
+func (s *subject) seen() int {
 	s.mu.Lock()
-	seen := len(s.probes)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	return len(s.probes)
+}
+
+// awaitProbe waits for a probe as wanted after the first so many, and returns it.
+func (s *subject) awaitProbe(after int, what string, wanted func(engine.Probe) bool) engine.Probe {
+	s.Helper()
 	var found engine.Probe
 	s.await(what, func() bool {
-		for _, p := range s.probes[max(0, min(seen, len(s.probes))-1):] {
+		for _, p := range s.probes[min(after, len(s.probes)):] {
 			if wanted(p) {
 				found = p
 				return true
@@ -120,20 +184,23 @@ func (s *subject) awaitDown() error {
 	return err
 }
 
+func anyProbe(engine.Probe) bool { return true }
+
+func refused(p engine.Probe) bool { return p.Refusal != nil }
+
+func isOK(p engine.Probe) bool {
+	return p.Refusal == nil && p.Record != nil && p.Record.State == engine.StateOK
+}
+
 // formed makes the node the second of a cluster of three, and waits until it counts.
 func (s *subject) formed() *subject {
 	s.Helper()
-	p := s.awaitProbe("a probe", func(engine.Probe) bool { return true })
+	p := s.awaitProbe(0, "a probe", anyProbe)
 	token := engine.Ballot{Counter: 1, Replica: me}
-	was := engine.Ballot{}
-	if p.Record != nil {
-		was = p.Record.Token
-		token.Counter = was.Counter + 1
-	}
-	s.want(engine.SaysDone, s.do(&engine.Freeze{Token: token, Was: was, Cluster: cluster, RunID: p.RunID}))
+	s.want(engine.SaysDone, s.do(&engine.Freeze{Token: token, RunID: p.RunID}))
 	s.want(engine.SaysDone, s.do(&engine.Load{Token: token, RunID: p.RunID, Cluster: cluster, N: 3, Index: 1, Known: []int64{1, 1, 1}}))
 	s.want(engine.SaysDone, s.do(&engine.Commit{Token: token, RunID: p.RunID}))
-	s.awaitProbe("ok", func(p engine.Probe) bool { return p.Record != nil && p.Record.State == engine.StateOK })
+	s.awaitProbe(0, "ok", isOK)
 	return s
 }
 
@@ -150,18 +217,49 @@ func (s *subject) define(name string, value engine.Value) engine.Ballot {
 // do sends a call that states nothing about the line, and returns the answer.
 func (s *subject) do(op engine.Op) *engine.Answer { return s.state(engine.Placement{}, op) }
 
+// state sends a call that states p, and returns the answer.
 func (s *subject) state(p engine.Placement, op engine.Op) *engine.Answer {
 	s.Helper()
 	answered := make(chan *engine.Answer, 1)
 	s.node.Send(&engine.Call{
 		Header: s.header, Op: op, Fill: func() engine.Placement { return p }, Done: func(a *engine.Answer) { answered <- a },
 	})
+	return s.answer(answered)
+}
+
+func (s *subject) answer(answered <-chan *engine.Answer) *engine.Answer {
+	s.Helper()
 	select {
 	case a := <-answered:
 		return a
 	case <-time.After(within):
-		s.Fatalf("%s was not answered", engine.OpName(op))
+		s.Fatal("a call was not answered")
 		return nil
+	}
+}
+
+// send sends calls side by side, and returns where their answers come, in the order in which they do.
+func (s *subject) send(ops ...engine.Op) <-chan *engine.Answer {
+	answered := make(chan *engine.Answer, len(ops))
+	var calls []*engine.Call
+	for _, op := range ops {
+		calls = append(calls, &engine.Call{Header: s.header, Op: op, Done: func(a *engine.Answer) { answered <- a }})
+	}
+	s.node.Send(calls...)
+	return answered
+}
+
+// retry does an operation until it is answered, and returns the answer.
+func (s *subject) retry(op engine.Op) *engine.Answer {
+	s.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+		a := s.do(op)
+		if a.Err == nil {
+			return a
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("not answered in time: %v", a.Err)
+		}
 	}
 }
 
@@ -187,6 +285,20 @@ func (s *subject) release(semaphore, lease string) *engine.Release {
 	return &engine.Release{
 		Semaphore: semaphore, Lease: lease, By: lease + "by", Owner: engine.Owner{Nonce: "owner"}, Why: engine.WhyReleased, Replica: me,
 	}
+}
+
+// renew returns the renewal of what a claim was answered.
+func (s *subject) renew(semaphore, lease string, a *engine.Answer) *engine.Renew {
+	return &engine.Renew{
+		Semaphore: semaphore, Lease: lease, By: lease + "by", Owner: engine.Owner{Nonce: "owner"}, Ver: a.Ver, Slots: a.Slots,
+		Fence: a.Fence, Ballot: a.Definition, Until: a.Time + time.Minute.Microseconds(), TTL: 30 * time.Second,
+	}
+}
+
+// find reads a lease.
+func (s *subject) find(semaphore, lease string) *engine.Record {
+	s.Helper()
+	return s.want(engine.SaysDone, s.do(&engine.Find{Semaphore: semaphore, Lease: lease})).Record
 }
 
 func id(i int) string { return fmt.Sprintf("lease%011d", i) }

@@ -87,8 +87,8 @@ func (n *Node) deliver(message any) {
 func parseWake(replica, payload string) (engine.Wake, error) {
 	f := fields{rest: payload}
 	w := engine.Wake{Node: f.int(), Order: engine.Order{Arrival: f.number(), Seq: f.number(), Replica: replica}, Slot: f.int(), Free: f.int()}
-	w.Semaphore = f.rest
-	if f.err != nil {
+	w.Semaphore = f.remainder()
+	if f.end() != nil {
 		return engine.Wake{}, fmt.Errorf("wake-up %q: %w", payload, f.err)
 	}
 	return w, nil

@@ -17,14 +17,15 @@ import (
 type Mini struct {
 	*miniredis.Miniredis
 
-	mu   sync.Mutex
-	info map[string]string // what INFO answers; guarded by mu
+	mu     sync.Mutex        // guards what follows
+	info   map[string]string // what INFO answers
+	errors map[string]string // what other commands answer instead of what they should
 }
 
 // NewMini returns a server that runs.
 func NewMini() *Mini {
 	m := &Mini{
-		Miniredis: miniredis.NewMiniRedis(),
+		Miniredis: miniredis.NewMiniRedis(), errors: map[string]string{},
 		info: map[string]string{
 			"redis_version": "7.0.15",
 			"run_id":        runID(), "role": "master", "master_replid": runID(),
@@ -38,7 +39,7 @@ func NewMini() *Mini {
 		panic(err) // net.Pipe does not fail
 	}
 	_ = first.Close()
-	m.Server().SetPreHook(m.answerInfo)
+	m.Server().SetPreHook(m.answer)
 	return m
 }
 
@@ -57,13 +58,25 @@ func (m *Mini) SetInfo(key, value string) {
 	m.info[key] = value
 }
 
-// answerInfo answers INFO, whatever the section, also inside scripts; all else is left to miniredis.
-func (m *Mini) answerInfo(peer *server.Peer, command string, _ ...string) bool {
-	if command != "INFO" {
-		return false
-	}
+// Fail lets a command, in capitals, be answered with an error, such as "READONLY You can't write against a read only
+// replica."; an empty one ends that.
+func (m *Mini) Fail(command, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.errors[command] = text
+}
+
+// answer answers INFO, whatever the section, also inside scripts, and what is to fail; all else is left to miniredis.
+func (m *Mini) answer(peer *server.Peer, command string, _ ...string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch text := m.errors[command]; {
+	case text != "":
+		peer.WriteError(text)
+		return true
+	case command != "INFO":
+		return false
+	}
 	var text strings.Builder
 	for key, value := range m.info {
 		fmt.Fprintf(&text, "%s:%s\r\n", key, value)

@@ -174,3 +174,39 @@ func TestMiniAnswersInfoAlsoInsideScripts(t *testing.T) {
 		}
 	}
 }
+
+func TestMiniFailsACommandUntilToldOtherwise(t *testing.T) {
+	t.Parallel()
+	mini := redistest.NewMini()
+	defer mini.Close()
+	client := redis.NewClient(&redis.Options{Dialer: mini.Dialer, Protocol: 2, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+
+	mini.Fail("GET", "LOADING Redis is loading the dataset in memory")
+	if err := client.Get(t.Context(), "key").Err(); err == nil || !strings.HasPrefix(err.Error(), "LOADING ") {
+		t.Errorf("got %v", err)
+	}
+	if err := client.Set(t.Context(), "key", "value", 0).Err(); err != nil {
+		t.Errorf("another command: %v", err)
+	}
+	mini.Fail("GET", "")
+	if got, err := client.Get(t.Context(), "key").Result(); err != nil || got != "value" {
+		t.Errorf("afterwards: %q, %v", got, err)
+	}
+}
+
+func TestAPipelineOfManyCommandsDoesNotStopMini(t *testing.T) {
+	t.Parallel()
+	mini := redistest.NewMini()
+	defer mini.Close()
+	client := redis.NewClient(&redis.Options{Dialer: mini.Dialer, Protocol: 2})
+	defer func() { _ = client.Close() }()
+
+	pipe := client.Pipeline()
+	for range 1000 {
+		pipe.Set(t.Context(), "key", strings.Repeat("x", 1000), 0)
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
