@@ -226,7 +226,9 @@ func (e *Engine) Put(ctx context.Context, name string, def Definition, cond Cond
 		return Semaphore{}, false, err
 	}
 	e.took(name, st, ballot)
-	s, err = e.Semaphore(ctx, name)
+	if s, err = e.Semaphore(ctx, name); errors.Is(err, ErrUnknownSemaphore) {
+		s, err = st.semaphore(name, Status{Available: def.Limit}), nil // somebody has deleted it since
+	}
 	return s, created, err
 }
 

@@ -36,6 +36,14 @@ func (s *stored) value() Value {
 	}
 }
 
+// semaphore is what a register holds, as callers see it.
+func (s *stored) semaphore(name string, status Status) Semaphore {
+	return Semaphore{
+		Name: name, Rev: s.Rev, Declared: s.Declared, ChangedAt: s.ChangedAt, ChangedBy: s.ChangedBy, Definition: s.Definition,
+		Status: status,
+	}
+}
+
 // storedOf reads a register's value; nil if nothing was ever written.
 func storedOf(v Value) (*stored, error) {
 	if v.Data == "" {

@@ -213,3 +213,28 @@ func TestFoundWaitersThatAreOfferedDifferentSlotsRest(t *testing.T) {
 		}
 	})
 }
+
+// Two operators: what one puts, the other deletes before the first has read its status. The Put was answered with an error
+// though it had been done.
+func TestFoundAPutThatADeleteFollowsIsDone(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.ways.Hold("view")
+		done := make(chan error, 1)
+		go func() {
+			put, created, err := r1.Put(t.Context(), db, engine.Definition{Limit: 3}, engine.Condition{}, "me")
+			if !created || put.Rev != 1 || put.Definition.Limit != 3 {
+				t.Errorf("put %+v, created: %t", put, created)
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		if err := r2.Delete(t.Context(), db, engine.Condition{}, "other"); err != nil {
+			t.Error(err)
+		}
+		r1.ways.Pass("view")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -175,10 +175,7 @@ func (e *Engine) Semaphore(ctx context.Context, name string) (Semaphore, error) 
 	case g.st == nil:
 		return Semaphore{}, ErrUnknownSemaphore
 	}
-	return Semaphore{
-		Name: name, Rev: g.st.Rev, Declared: g.st.Declared, ChangedAt: g.st.ChangedAt, ChangedBy: g.st.ChangedBy,
-		Definition: g.st.Definition, Status: e.status(name, g),
-	}, nil
+	return g.st.semaphore(name, e.status(name, g)), nil
 }
 
 // Semaphores lists at most count semaphores with the prefix whose names are greater than after, in byte order, and the after
