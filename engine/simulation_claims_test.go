@@ -25,7 +25,7 @@ type attempts struct {
 // A request may claim so often: for itself, each second, and for each time that something changed on its semaphore.
 const (
 	attemptsMin       = 60
-	attemptsPerSecond = 10
+	attemptsPerSecond = 20
 	attemptsPerChange = 3
 )
 

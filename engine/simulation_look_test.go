@@ -29,6 +29,9 @@ func (w *world) look() {
 		}
 	}
 	for i := range w.plan.semaphores {
+		if w.blind {
+			break
+		}
 		w.lookAt(&w.plan.semaphores[i])
 	}
 	for t := range w.tales {
@@ -74,6 +77,7 @@ func (w *world) lookAt(s *semaphorePlan) {
 			used = used.Union(c.Slots)
 		}
 	}
+	w.checkLeftOver(s, seen)
 	for id, records := range seen {
 		if g, gone := w.gone[id]; gone && votes(records, g.by) >= w.quorum() {
 			w.violatedf("a quorum holds lease %s of %s, whose release was acknowledged at %v", id, s.name, g.at)
@@ -100,6 +104,27 @@ func (w *world) checkHeld(s *semaphorePlan, seen map[string][]*engine.Record) {
 		if votes < w.quorum() {
 			w.violatedf("lease %s of %s, slots %s, fence %d, is valid until %v and held on %d nodes", t.lease.ID, s.name, t.slots,
 				t.lease.Fence, t.until, votes)
+		}
+	}
+}
+
+// leftOverMax is how long after the last fault a node may keep what nobody got, or what was released: it takes a
+// reconnect, and the time in which a claim may still be executed.
+const leftOverMax = 10 * time.Second
+
+// checkLeftOver: whoever was refused, cancelled or failed left nothing on any node, and nothing is left of what was released.
+// Replicas that end leave what they had under way to its TTL, and a claim that is executed twice may be granted once it was refused.
+// mu is held.
+func (w *world) checkLeftOver(s *semaphorePlan, seen map[string][]*engine.Record) {
+	if !w.calmFor(leftOverMax) || w.plan.faults.Repeat > 0 || w.plan.ends() {
+		return
+	}
+	for id, records := range seen {
+		for _, r := range records {
+			g, gone := w.gone[id]
+			if !w.granted[id] && r.Touched > leftOverMax || gone && g.by == r.By && w.now()-g.at > leftOverMax {
+				w.violatedf("%s of lease %s of %s, on slots %s for %v, is left over", r.By, id, s.name, r.Slots, r.Age)
+			}
 		}
 	}
 }

@@ -12,12 +12,9 @@ import (
 	"github.com/permitd/permitd/engine/enginetest"
 )
 
-// simulate plays a plan and returns what it has broken, nil if nothing.
+// simulate plays a plan to its end, or until something is broken.
 func simulate(t *testing.T, p plan, changes ...func(*world)) *world {
-	w := newWorld(t, p)
-	for _, change := range changes {
-		change(w)
-	}
+	w := newWorld(t, p, changes)
 	w.begin()
 	w.storm()
 	w.settle()
@@ -154,7 +151,10 @@ func (w *world) redeclare() {
 // end waits until every TTL is over, sees that nothing is left, and closes the replicas. That none of their goroutines is
 // left the bubble sees to.
 func (w *world) end() {
-	if w.sleep(ttlMax + claimTTLMax + time.Second) {
+	for end := w.now() + ttlMax + claimTTLMax + time.Second; w.now() < end && w.sleep(time.Second); {
+		w.look()
+	}
+	if !w.isBroken() {
 		w.quiet()
 	}
 	for _, r := range w.replicas {

@@ -104,11 +104,14 @@ func planOf(seed uint64) plan {
 	for i := range 1 + d.IntN(3) {
 		p.semaphores = append(p.semaphores, semaphoreOf(d, i))
 	}
-	if p.troubles[replicaRestarts] > 0 || p.troubles[replicaCrashes] > 0 {
+	if p.ends() {
 		p.habits.never = 0 // what a replica had under way when it ended stays until its TTL
 	}
 	return p
 }
+
+// ends reports whether replicas end and start again.
+func (p *plan) ends() bool { return p.troubles[replicaRestarts]+p.troubles[replicaCrashes] > 0 }
 
 func faultsOf(d dice) enginetest.Faults {
 	f := enginetest.Faults{

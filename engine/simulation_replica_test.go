@@ -26,8 +26,14 @@ func (r *replica) open() {
 	r.ways = r.w.cluster.Replica(faults)
 	offset, rate := r.dice.upTo(100*time.Hour), 1+clockDrift*(2*r.dice.Float64()-1)
 	since := r.w.now()
+	nodes := r.ways.Nodes()
+	if r.w.wrap != nil {
+		for i := range nodes {
+			nodes[i] = r.w.wrap(r, i, nodes[i])
+		}
+	}
 	e, err := engine.Open(engine.Config{
-		Nodes: r.ways.Nodes(), Now: func() time.Duration { return offset + time.Duration(float64(r.w.now()-since)*rate) },
+		Nodes: nodes, Now: func() time.Duration { return offset + time.Duration(float64(r.w.now()-since)*rate) },
 	})
 	if err != nil {
 		r.w.t.Fatal(err)

@@ -110,20 +110,46 @@ func (t *tale) Granted(l engine.Lease) {
 		w.violatedf("lease %s was granted twice", l.ID)
 		return
 	}
-	w.grants++
+	w.granted[l.ID] = true
 	t.lease, t.granted, t.slots = l, now, l.Slots
-	t.until = now + l.Validity
+	t.until = now + w.trusted(l)
 	if l.TTL == engine.Never {
 		t.until = forever
 	}
 	w.violated(t.checkLease(l))
-	placed := max(t.asked, t.placedAt()-slack)
+	placed := t.placedAt()
+	w.violated(w.checkMinHold(t, placed))
+	placed = max(t.asked, placed-slack)
 	w.chosen.tell(w.history, t.semaphore)
 	w.violated(w.chosen.check(t.semaphore, placed, now))
 	w.violated(w.history.Granted(enginetest.Grant{
 		Semaphore: t.semaphore, Lease: l.ID, Slots: l.Slots, Fence: l.Fence, Asked: placed, Told: now, Until: t.until,
 	}))
 	close(t.heard)
+}
+
+// trusted is how long a holder trusts a lease.
+func (w *world) trusted(l engine.Lease) time.Duration {
+	if w.trust == nil {
+		return l.Validity
+	}
+	return l.Validity + w.trust(l)
+}
+
+// checkMinHold: a slot comes back no earlier than min_hold after it was granted, where the definition has always had one.
+// placed is when the new lease was on the first node. w.mu is held.
+func (w *world) checkMinHold(t *tale, placed time.Duration) error {
+	var err error
+	s := w.planned(t.semaphore)
+	for slot := range t.slots.All() {
+		key := fmt.Sprint(s.name, " ", slot)
+		least := s.def.MinHold - s.def.MinHold/1000 - slack
+		if last, had := w.placed[key]; had && s.deleted == 0 && t.granted-last < least {
+			err = fmt.Errorf("lease %s of %s got slot %d %v after the last holder; min_hold is %v", t.lease.ID, s.name, slot, t.granted-last, s.def.MinHold)
+		}
+		w.placed[key] = placed
+	}
+	return err
 }
 
 // checkLease says what is wrong with a lease by itself.
@@ -205,7 +231,7 @@ func (t *tale) mayFail(err error) bool {
 	case errors.As(err, &weight), errors.As(err, &conflict), errors.Is(err, engine.ErrTooManyWaiters):
 		return true
 	case errors.Is(err, engine.ErrDraining):
-		return t.w.plan.troubles[replicaRestarts]+t.w.plan.troubles[replicaCrashes] > 0
+		return t.w.plan.ends()
 	}
 	return false
 }
@@ -224,7 +250,9 @@ func (t *tale) Renewed(v time.Duration) {
 
 // prolonged takes in a longer validity that was asked for at some time. w.mu is held.
 func (t *tale) prolonged(asked, validity time.Duration) {
-	until := t.w.now() + validity
+	l := t.lease
+	l.Validity = validity
+	until := t.w.now() + t.w.trusted(l)
 	if t.lease.TTL == engine.Never {
 		until = forever
 	}

@@ -24,18 +24,22 @@ type world struct {
 	chosen   *chosen
 	history  *enginetest.History
 	faults   enginetest.Faults // of ways that are made from now on
-	broken   chan struct{}     // closed with the first violation
-	winding  atomic.Bool       // nobody begins anything new
+	wrap     func(*replica, int, engine.Node) engine.Node
+	trust    func(engine.Lease) time.Duration // what holders add to a validity that they are told
+	blind    bool                             // only what holders are told is checked, not what nodes remember
+	broken   chan struct{}                    // closed with the first violation
+	winding  atomic.Bool                      // nobody begins anything new
 	clients  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	err     error      // the first violation
 	steps   int
-	grants  int
-	tales   map[*tale]struct{}  // that are not over
-	gone    map[string]released // by lease
-	fences  map[string]int64    // by node and semaphore: the last fence
-	calmAt  time.Duration       // since when there are no faults
+	tales   map[*tale]struct{}       // that are not over
+	granted map[string]bool          // leases that were told
+	gone    map[string]released      // by lease
+	placed  map[string]time.Duration // by semaphore and slot: when its last holder's lease was placed first
+	fences  map[string]int64         // by node and semaphore: the last fence
+	calmAt  time.Duration            // since when there are no faults
 	idle    map[string]time.Duration
 	pending map[*engineCall]struct{}
 }
@@ -50,12 +54,13 @@ type released struct {
 const forever = engine.Never
 
 // newWorld makes the nodes of a plan, whose clocks differ, and opens the replicas on a network that is still good: a cluster is
-// only formed while all nodes answer.
-func newWorld(t *testing.T, p plan) *world {
+// only formed while all nodes answer. changes are what a test wants otherwise.
+func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 	w := &world{
 		t: t, plan: p, cluster: enginetest.NewCluster(t, p.nodes), broken: make(chan struct{}),
-		tales: map[*tale]struct{}{}, gone: map[string]released{}, fences: map[string]int64{},
-		idle: map[string]time.Duration{}, pending: map[*engineCall]struct{}{}, calmAt: forever,
+		tales: map[*tale]struct{}{}, granted: map[string]bool{}, gone: map[string]released{}, placed: map[string]time.Duration{},
+		fences: map[string]int64{},
+		idle:   map[string]time.Duration{}, pending: map[*engineCall]struct{}{}, calmAt: forever,
 	}
 	d := newDice(p.seed, "world")
 	for _, s := range w.cluster.Servers {
@@ -65,6 +70,9 @@ func newWorld(t *testing.T, p plan) *world {
 	w.chosen = watchDefinitions(w)
 	watchClaims(w)
 	w.history = &enginetest.History{Quorum: p.nodes/2 + 1, Records: w.records}
+	for _, change := range changes {
+		change(w)
+	}
 	w.faults = enginetest.Faults{Seed: p.seed, LatencyMin: p.faults.LatencyMin, LatencyMax: p.faults.LatencyMax}
 	for i := range p.replicas {
 		r := &replica{w: w, name: fmt.Sprintf("R%d", i+1), dice: newDice(p.seed, fmt.Sprint("replica ", i))}
@@ -132,6 +140,9 @@ func (w *world) verdict() error {
 
 // records reads a lease on all nodes. A record whose time is over is none.
 func (w *world) records(semaphore, lease string) []*engine.Record {
+	if w.blind {
+		return nil
+	}
 	records := make([]*engine.Record, len(w.cluster.Servers))
 	for i, s := range w.cluster.Servers {
 		for _, r := range s.Look(semaphore).Leases {
