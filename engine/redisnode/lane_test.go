@@ -65,13 +65,19 @@ func (e *end) Write(b []byte) (int, error) {
 	return e.Conn.Write(b)
 }
 
+// openWire starts a node on a miniredis that it reaches over a wire.
+func openWire(t *testing.T) (*subject, *wire) {
+	t.Helper()
+	w := &wire{mini: redistest.NewMini()}
+	t.Cleanup(w.mini.Close)
+	return open(t, redisnode.Config{Addr: "127.0.0.1", Dialer: w.dial}), w
+}
+
 // bubble plays a test in a synctest bubble, on a node that is formed, with a wire that is fine.
 func bubble(t *testing.T, play func(*testing.T, *subject, *wire)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{}
-		s, mini := openMini(t, redisnode.Config{Dialer: w.dial})
-		w.mini = mini
+		s, w := openWire(t)
 		s.formed()
 		s.define(db, engine.Value{Limit: 1000})
 		synctest.Wait()
@@ -145,11 +151,11 @@ func TestWhatACallStatesIsAskedForOnceJustBeforeItIsWritten(t *testing.T) {
 func TestANodeThatCannotBeReachedFailsCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{}
+		mini := redistest.NewMini()
+		defer mini.Close()
+		w := &wire{mini: mini}
 		w.down.Store(true)
-		s, mini := openMini(t, redisnode.Config{Dialer: w.dial})
-		w.mini = mini
-		synctest.Wait()
+		s := open(t, redisnode.Config{Addr: "127.0.0.1", Dialer: w.dial})
 		for range 100 {
 			start := time.Now()
 			if a := s.do(&engine.Names{Count: 1}); !errors.Is(a.Err, engine.ErrDown) {

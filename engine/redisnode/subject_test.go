@@ -85,10 +85,7 @@ func openMini(t testing.TB, cfg redisnode.Config) (*subject, *redistest.Mini) {
 	t.Helper()
 	mini := redistest.NewMini()
 	t.Cleanup(mini.Close)
-	cfg.Addr = "127.0.0.1"
-	if cfg.Dialer == nil {
-		cfg.Dialer = mini.Dialer
-	}
+	cfg.Addr, cfg.Dialer = "127.0.0.1", mini.Dialer
 	return open(t, cfg), mini
 }
 

@@ -71,9 +71,7 @@ func TestTheWakeChannelIsHeardAgainAfterItsConnectionWasLost(t *testing.T) {
 func TestASilentWakeChannelIsAskedWhetherItIsStillThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{}
-		s, mini := openMini(t, redisnode.Config{Dialer: w.dial})
-		w.mini = mini
+		s, w := openWire(t)
 		s.formed()
 		s.define(db, engine.Value{Limit: 1})
 		time.Sleep(time.Minute) // of silence
