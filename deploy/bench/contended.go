@@ -146,7 +146,8 @@ func overChannel(ctx context.Context, s *stand, url string, limit int) acquirer 
 		if err != nil {
 			return nil, err
 		}
-		return func() { _ = hold.Release(context.WithoutCancel(ctx)) }, nil
+		// As the control's, a client's next request does not wait for its release to be acknowledged.
+		return func() { go func() { _ = hold.Release(context.WithoutCancel(ctx)) }() }, nil
 	}
 }
 
