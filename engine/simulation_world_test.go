@@ -73,6 +73,9 @@ func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 	for _, change := range changes {
 		change(w)
 	}
+	if w.blind {
+		w.history.Records = nil
+	}
 	w.faults = enginetest.Faults{Seed: p.seed, LatencyMin: p.faults.LatencyMin, LatencyMax: p.faults.LatencyMax}
 	for i := range p.replicas {
 		r := &replica{w: w, name: fmt.Sprintf("R%d", i+1), dice: newDice(p.seed, fmt.Sprint("replica ", i))}
