@@ -1,6 +1,7 @@
 package localnode
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -111,6 +112,23 @@ func TestARepeatedReleaseShortensNoTombstone(t *testing.T) {
 	m.says(releaseOf("L", "a", engine.WhyGivenBack), engine.SaysReleased)
 	stones := m.do(&engine.Find{Semaphore: db, Lease: "L"}).Tombstones
 	if len(stones) != 1 || stones[0].Left != 199*time.Second || stones[0].Why != engine.WhyReleased {
+		t.Errorf("the tombstones are %+v", stones)
+	}
+}
+
+func TestAnAttemptHasOneTombstoneAlsoWhenAnOldOneWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	m := defined(t, engine.Value{Limit: 2})
+	for i := range 2*tombstonesDropped + 1 {
+		m.says(releaseOf(fmt.Sprint(i), "a", engine.WhyGivenBack), engine.SaysReleased)
+	}
+	m.pass(time.Minute)
+	m.says(releaseOf(fmt.Sprint(2*tombstonesDropped), "a", engine.WhyBroken), engine.SaysReleased)
+	if err := m.state.Check(); err != nil {
+		t.Error(err)
+	}
+	stones := m.do(&engine.Find{Semaphore: db, Lease: fmt.Sprint(2 * tombstonesDropped)}).Tombstones
+	if len(stones) != 1 || stones[0].Why != engine.WhyBroken {
 		t.Errorf("the tombstones are %+v", stones)
 	}
 }

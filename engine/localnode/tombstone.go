@@ -44,6 +44,7 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 		left = until(v.now, l.at)
 	}
 	until := v.now + tombstoneLife(op, left).Microseconds()
+	v.unbury(op)
 	if t := m.tombstone(op.Lease, op.By, v.now); t != nil {
 		if t.owner.Compare(op.Owner) < 0 {
 			t.owner = op.Owner
@@ -60,6 +61,17 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 	v.addTombstone(t)
 	v.changes.keep(t)
 	return t
+}
+
+// unbury drops a tombstone of the attempt whose time is over: with many due at once it may not have been its turn yet, and an attempt
+// has one tombstone.
+func (v *visit) unbury(op *engine.Release) {
+	for _, t := range v.semaphore.tombstones[op.Lease] {
+		if t.by == op.By && t.at <= v.now {
+			v.forget(t)
+			return
+		}
+	}
 }
 
 func (s *State) addTombstone(t *tombstone) {
