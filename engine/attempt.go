@@ -220,6 +220,9 @@ func (a *attempt) decide() {
 		a.giveBack()
 		a.s.refused(a)
 		a.s.heardOf(v.Definition)
+		for i := range a.ballots {
+			a.teach(i)
+		}
 	case quorum.Unreachable:
 		a.settle()
 		a.giveBack()
@@ -369,6 +372,13 @@ func (a *attempt) giveBackAt(i int) {
 	}
 }
 
+// teach tells a node that answered under an older definition which one was chosen. One that has none may have forgotten it for good.
+func (a *attempt) teach(i int) {
+	if b := &a.ballots[i]; b.Kind >= quorum.No && b.Definition != (Ballot{}) {
+		a.s.teach(i, b.Definition)
+	}
+}
+
 // late looks at a ballot that came after the verdict.
 func (a *attempt) late(i int) {
 	if l := a.s.leases[a.op.Lease]; l != nil && l.by == a.op.By {
@@ -377,6 +387,7 @@ func (a *attempt) late(i int) {
 		}
 		return
 	}
+	a.teach(i)
 	// Not granted, or over already: a release that went out after the claim bars it on its own.
 	if a.r.lease == nil || a.r.lease.by != a.op.By {
 		if k := a.ballots[i].Kind; k == quorum.Yes || k == quorum.Silent {

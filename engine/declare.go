@@ -34,6 +34,17 @@ func (s *semaphore) heardOf(ballot Ballot) {
 	}
 }
 
+// teach tells a node that answered under an older definition which one was chosen: else it has no say until the next change. mu is
+// held.
+func (s *semaphore) teach(i int, under Ballot) {
+	p := s.e.peers[i]
+	if s.def == nil || !under.Less(s.ballot) || !p.voting.Load() {
+		return
+	}
+	accept := &Accept{Kind: RegisterSemaphore, Name: s.name, Ballot: s.ballot, Value: s.def.value()}
+	s.queue(p, p.call(accept, p.nodeTime(s.e.cfg.Now()), nil, func(*Answer) {}))
+}
+
 // createOnUse creates the semaphore as the first of the waiting requests says that brings a definition; without one it stays
 // as it is.
 func (s *semaphore) createOnUse(ctx context.Context, st *stored, ballot Ballot) (*stored, Ballot, error) {

@@ -89,6 +89,34 @@ func TestFoundAPartIsTakenFromWhatAQuorumHas(t *testing.T) {
 	})
 }
 
+// L was on A and B. A part of it was acknowledged by A, and by C, which had no record and, as no tombstone bars a part, got one with
+// all slots afterwards.
+func TestFoundAPartIsAcknowledgedWhereTheLeaseIs(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 2})
+		r1.c.Disconnect()
+		l := r1.acquire(engine.Ask{Permits: 2})
+		r2.b.Hold("release")
+		done := false
+		go func() {
+			if _, err := r2.Release(t.Context(), db, l.Capability, 1); err != nil {
+				t.Error(err)
+			}
+			done = true
+		}()
+		synctest.Wait()
+		if done {
+			t.Error("the part was acknowledged while B and C may still have it")
+		}
+		r2.b.Pass("release")
+		s.everywhere(l.ID, "0", s.a, s.b)
+		if !done {
+			t.Error("the part is not acknowledged")
+		}
+	})
+}
+
 // The nodes lengthened L in time and answered after its validity had ended: R1 had forgotten it, and told a validity of 0.
 func TestFoundARenewalThatIsAnsweredLateIsWorthWhatItIs(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
@@ -237,4 +265,49 @@ func TestFoundAPutThatADeleteFollowsIsDone(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Five nodes: B is down, E is full, and D has missed a change of the limit: nobody told it, and A, C and D had a permit free for
+// nobody.
+func TestFoundANodeThatMissedAChangeIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := enginetest.NewCluster(t, 5)
+		ways := c.Replica(enginetest.Faults{})
+		e := openOn(t, c, ways)
+		put := func(limit int) {
+			if _, _, err := e.Put(t.Context(), db, engine.Definition{Limit: limit}, engine.Condition{}, "test"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		put(3)
+		ways[3].Disconnect()
+		put(1)
+		ways[3].Connect()
+		ways[1].Disconnect()
+		stray := &engine.Mend{
+			Semaphore: db, Lease: "stray", By: "stray", Slots: quorum.OneSlot(0), TTL: time.Hour,
+			Until: c.Servers[4].Time() + time.Second.Microseconds(),
+		}
+		header := &engine.Header{Cluster: clusterOf(t, c.Servers[4]), Index: 4, Known: []int64{1, 1, 1, 1, 1}}
+		if a := c.Servers[4].Execute(header, 0, engine.Placement{}, stray); a.Says != engine.SaysMended {
+			t.Fatal(a.Says)
+		}
+		time.Sleep(2 * time.Second)
+		o, err := e.Acquire(t.Context(), db, engine.Ask{Wait: 2 * time.Second})
+		if err != nil || o.Refusal != nil {
+			t.Errorf("%+v, %v", o.Refusal, err)
+		}
+	})
+}
+
+// clusterOf reads which cluster a server belongs to.
+func clusterOf(t *testing.T, s *enginetest.Server) string {
+	t.Helper()
+	a := s.Execute(nil, 0, engine.Placement{}, &engine.Freeze{})
+	if a.Node == nil {
+		t.Fatalf("%s is blank", s.Name())
+	}
+	return a.Node.Cluster
 }

@@ -143,10 +143,7 @@ func (l *lease) mendAt(i int, under Ballot, tries int) {
 	if s.leases[l.id] != l || !p.voting.Load() || now >= l.end {
 		return
 	}
-	if under.Less(l.ballot) && s.ballot == l.ballot && s.def != nil {
-		accept := &Accept{Kind: RegisterSemaphore, Name: s.name, Ballot: s.ballot, Value: s.def.value()}
-		s.queue(p, p.call(accept, p.nodeTime(now), nil, func(*Answer) {}))
-	}
+	s.teach(i, under)
 	s.queue(p, p.call(l.mend(p, now, l.end), p.nodeTime(now), nil, func(ans *Answer) {
 		if ans.Err == nil && ans.Says == SaysNo && tries < mendLateMax {
 			time.AfterFunc(jitter(), func() { s.locked(func() { l.mendAt(i, ans.Definition, tries+1) }) })

@@ -12,7 +12,7 @@ import (
 type releasing struct {
 	part       quorum.Slots // empty: all
 	acks, kept int
-	outdated   int           // nodes that still have slots of the part, under a ver that this replica did not know of
+	outdated   int           // nodes that still have slots of the part, under a later ver than was known, or have no record
 	done       chan struct{} // closed when Q have acknowledged, or can not any more
 	closed     bool
 	err        error // set before done is closed
@@ -65,8 +65,8 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	s.note(i, a)
 	switch {
 	case a.Err != nil:
-	case a.Says == SaysReleased && a.Slots.Overlaps(rl.part):
-		rl.outdated++
+	case a.Says == SaysReleased && len(rl.part) > 0 && (a.Slots.Overlaps(rl.part) || len(a.Slots) == 0):
+		rl.outdated++ // no tombstone bars a part: where there is no record, one may still come that has it
 	case a.Says == SaysReleased:
 		rl.acks++
 	default:

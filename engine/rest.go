@@ -57,7 +57,7 @@ func (s *semaphore) due(r *Request, freed bool) bool {
 		return false
 	}
 	now := s.e.cfg.Now()
-	if room && freed || r.sure {
+	if room && freed || r.sure && !r.over {
 		r.losses, r.rest = 0, 0
 	}
 	if r.rest <= now {

@@ -29,6 +29,7 @@ func (s *semaphore) refused(a *attempt) {
 	r.splits = 0
 	s.line.returns(r)
 	s.noteFree(a)
+	r.over = countSays(a.says, SaysOver) > 0
 	if a.partial() {
 		r.lost(now)
 	}
