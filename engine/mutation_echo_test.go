@@ -10,7 +10,7 @@ import (
 // countTheReached lets nodes that are not reached say what the others said: a quorum of those that are reached is enough.
 func countTheReached(w *world) {
 	said := &hearsay{yes: map[string]*engine.Answer{}, waiting: map[string][]func(*engine.Answer){}}
-	w.wrap = func(_ *replica, _ int, n engine.Node) engine.Node { return &echo{Node: n, said: said} }
+	w.wrap = func(n engine.Node) engine.Node { return &echo{Node: n, said: said} }
 }
 
 // hearsay is what some node said yes to, by attempt, and who waits to hear it.

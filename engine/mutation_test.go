@@ -152,7 +152,7 @@ type rule func(next enginetest.Apply) enginetest.Apply
 // everywhere puts a rule around every server.
 func everywhere(r rule) func(*world) {
 	return func(w *world) {
-		for _, s := range w.cluster.Servers {
+		for _, s := range w.network.(goNetwork).Servers {
 			s.Around(r)
 		}
 	}

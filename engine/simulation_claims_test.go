@@ -2,14 +2,15 @@ package engine_test
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/permitd/permitd/engine"
-	"github.com/permitd/permitd/engine/enginetest"
 )
 
-// claims counts what requests cost: claims that come to nothing again and again would be a storm, however right.
+// claims counts what requests cost, on one node: claims that come to nothing again and again would be a storm, however right.
 type claims struct {
+	mu      sync.Mutex           // guards what follows
 	of      map[string]*attempts // by lease
 	changes map[string]int       // by semaphore: what may give reason to claim
 }
@@ -29,26 +30,23 @@ const (
 	attemptsPerChange = 3
 )
 
-// watchClaims counts on the first server, which sees nearly all.
-func watchClaims(w *world) {
-	c := claims{of: map[string]*attempts{}, changes: map[string]int{}}
-	w.cluster.Servers[0].Around(func(next enginetest.Apply) enginetest.Apply {
-		return func(now int64, h *engine.Header, at int64, p engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
-			switch op := op.(type) {
-			case *engine.Claim:
-				if err := c.claim(op, w.now()); err != nil {
-					go w.check(err) // the server is locked
-				}
-			case *engine.Release:
-				if op.Why != engine.WhyGivenBack {
-					c.changes[op.Semaphore]++
-				}
-			case *engine.Accept:
-				c.changes[op.Name]++
-			}
-			return next(now, h, at, p, op)
+func newClaims() *claims { return &claims{of: map[string]*attempts{}, changes: map[string]int{}} }
+
+// executed counts an operation, and says if a request claims too often.
+func (c *claims) executed(op engine.Op, now time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch op := op.(type) {
+	case *engine.Claim:
+		return c.claim(op, now)
+	case *engine.Release:
+		if op.Why != engine.WhyGivenBack {
+			c.changes[op.Semaphore]++
 		}
-	})
+	case *engine.Accept:
+		c.changes[op.Name]++
+	}
+	return nil
 }
 
 func (c *claims) claim(op *engine.Claim, now time.Duration) error {

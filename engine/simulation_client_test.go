@@ -152,6 +152,7 @@ func (c *client) renew(t *tale) {
 		case t.valid() && !w.mayBeAway(e, err, asked):
 			w.violatedf("a valid lease %s of %s was not renewed: %w", t.lease.ID, t.semaphore, err)
 		case t.released && errors.Is(err, engine.ErrLeaseReleased), errors.Is(err, engine.ErrLeaseExpired), w.mayBeAway(e, err, asked):
+		case errors.Is(err, engine.ErrInProgress): // it has ended here and not yet there
 		default:
 			w.violatedf("the renewal of lease %s of %s: %w", t.lease.ID, t.semaphore, err)
 		}

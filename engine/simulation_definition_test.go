@@ -1,117 +1,97 @@
 package engine_test
 
 import (
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/permitd/permitd/engine"
-	"github.com/permitd/permitd/engine/enginetest"
 )
 
-// chosen knows which definition of each semaphore is in force, by watching the nodes accept: a value is chosen at the
-// Q-th acceptance of one ballot, whatever the writer hears.
+// chosen knows which definitions of each semaphore may be in force, by watching writers and nodes: a value is chosen when Q
+// nodes have accepted it under one ballot, whatever its writer hears of that.
 type chosen struct {
-	w      *world
+	now    func() time.Duration
 	quorum int
 
-	mu       sync.Mutex // guards what follows
-	accepted map[string]map[engine.Ballot]map[*enginetest.Server]bool
-	history  map[string][]definitionChosen
-	told     map[string]int // so many of them the history of leases knows
+	mu  sync.Mutex                    // guards what follows
+	all map[string][]*definitionInUse // by semaphore, in rising order of ballots
 }
 
-// definitionChosen is a definition, in force from at until the next one.
-type definitionChosen struct {
-	at     time.Duration
-	ballot engine.Ballot
-	value  engine.Value
+// definitionInUse is a definition that may be in force from some time on, and surely is from another on, unless one of a larger
+// ballot surely is.
+type definitionInUse struct {
+	ballot     engine.Ballot
+	value      engine.Value
+	from, sure time.Duration // sure: forever while not known
+	nodes      map[int]bool  // that accepted it
 }
 
-// grants reports whether permits are granted under it.
-func (d *definitionChosen) grants() bool { return !d.value.Deleted && !d.value.Paused }
-
-// watchDefinitions watches all servers.
-func watchDefinitions(w *world) *chosen {
-	c := &chosen{
-		w: w, quorum: w.plan.nodes/2 + 1, accepted: map[string]map[engine.Ballot]map[*enginetest.Server]bool{},
-		history: map[string][]definitionChosen{}, told: map[string]int{},
-	}
-	for _, s := range w.cluster.Servers {
-		s.Around(func(next enginetest.Apply) enginetest.Apply {
-			return func(now int64, h *engine.Header, at int64, p engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
-				answer, wakes := next(now, h, at, p, op)
-				if a, ok := op.(*engine.Accept); ok && answer.Says == engine.SaysAccepted && a.Kind == engine.RegisterSemaphore {
-					c.accept(s, a)
-				}
-				return answer, wakes
-			}
-		})
-	}
-	return c
+func newChosen(now func() time.Duration, quorum int) *chosen {
+	return &chosen{now: now, quorum: quorum, all: map[string][]*definitionInUse{}}
 }
 
-func (c *chosen) accept(s *enginetest.Server, a *engine.Accept) {
+// proposed says that a value was sent to be accepted. It is in force at once, as far as anybody can know who does not see
+// the nodes themselves.
+func (c *chosen) proposed(a *engine.Accept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.accepted[a.Name] == nil {
-		c.accepted[a.Name] = map[engine.Ballot]map[*enginetest.Server]bool{}
-	}
-	by := c.accepted[a.Name][a.Ballot]
-	if by == nil {
-		by = map[*enginetest.Server]bool{}
-		c.accepted[a.Name][a.Ballot] = by
-	}
-	known := len(by)
-	by[s] = true
-	if known < c.quorum && len(by) == c.quorum {
-		// One that gets there after a larger ballot did is overtaken: the larger one was made of it.
-		if all := c.history[a.Name]; len(all) == 0 || all[len(all)-1].ballot.Less(a.Ballot) {
-			c.history[a.Name] = append(all, definitionChosen{c.w.now(), a.Ballot, a.Value})
-		}
+	if d := c.definition(a); d != nil {
+		d.from = min(d.from, c.now())
 	}
 }
 
-// latest is the definition in force, the zero value if none ever was.
-func (c *chosen) latest(semaphore string) definitionChosen {
+// accepted says that a node has accepted a value.
+func (c *chosen) accepted(node int, a *engine.Accept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.history[semaphore]
-	if len(all) == 0 {
-		return definitionChosen{}
+	d := c.definition(a)
+	if d == nil {
+		return
 	}
-	return all[len(all)-1]
+	if d.nodes[node] = true; len(d.nodes) >= c.quorum {
+		d.from, d.sure = min(d.from, c.now()), min(d.sure, c.now())
+	}
 }
 
-// tell lets the history of leases know of the limits that were chosen meanwhile.
-func (c *chosen) tell(h *enginetest.History, semaphore string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.history[semaphore]
-	for _, d := range all[c.told[semaphore]:] {
-		limit := d.value.Limit
-		if d.value.Deleted {
-			limit = 0
-		}
-		h.LimitAsked(d.at, semaphore, limit)
-		h.LimitTold(d.at, semaphore)
+// definition returns the entry of a value; nil if it is not that of a semaphore. c.mu is held.
+func (c *chosen) definition(a *engine.Accept) *definitionInUse {
+	if a.Kind != engine.RegisterSemaphore {
+		return nil
 	}
-	c.told[semaphore] = len(all)
+	all := c.all[a.Name]
+	i, found := slices.BinarySearchFunc(all, a.Ballot, func(d *definitionInUse, b engine.Ballot) int { return d.ballot.Compare(b) })
+	if !found {
+		d := &definitionInUse{ballot: a.Ballot, value: a.Value, from: forever, sure: forever, nodes: map[int]bool{}}
+		c.all[a.Name] = slices.Insert(all, i, d)
+		return d
+	}
+	return all[i]
 }
 
-// check says why nothing could be granted between two moments: no definition that was in force then allows it.
-func (c *chosen) check(semaphore string, from, to time.Duration) error {
+// latest is the value in force, the zero value if none ever was.
+func (c *chosen) latest(semaphore string) engine.Value {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.history[semaphore]
-	for i, d := range all {
-		until := forever
-		if i+1 < len(all) {
-			until = all[i+1].at
-		}
-		if d.grants() && d.at <= to && from <= until {
-			return nil
+	var v engine.Value
+	for _, d := range c.all[semaphore] {
+		if d.sure != forever {
+			v = d.value
 		}
 	}
-	return fmt.Errorf("granted between %v and %v, when %q was paused, deleted or not there", from, to, semaphore)
+	return v
+}
+
+// limit is the largest limit under which something may have been granted between two moments; 0: nothing may.
+func (c *chosen) limit(semaphore string, from, to time.Duration) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limit, replaced := 0, forever
+	for _, d := range slices.Backward(c.all[semaphore]) {
+		if d.from <= to && from <= replaced && !d.value.Deleted && !d.value.Paused {
+			limit = max(limit, d.value.Limit)
+		}
+		replaced = min(replaced, d.sure)
+	}
+	return limit
 }

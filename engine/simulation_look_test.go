@@ -23,9 +23,9 @@ func (w *world) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.steps++
-	for _, s := range w.cluster.Servers {
-		if err := s.Check(); err != nil {
-			w.violatedf("%s: %w", s.Name(), err)
+	for _, n := range w.nodes {
+		if err := n.Check(); err != nil {
+			w.violatedf("%s: %w", n.Name(), err)
 		}
 	}
 	for i := range w.plan.semaphores {
@@ -59,11 +59,11 @@ func votes(records []*engine.Record, by string) int {
 func (w *world) lookAt(s *semaphorePlan) {
 	seen := map[string][]*engine.Record{}
 	var used quorum.Slots // on any node
-	for _, server := range w.cluster.Servers {
-		page := server.Look(s.name)
-		key := server.Name() + " " + s.name
+	for _, n := range w.nodes {
+		page := n.Look(s.name)
+		key := n.Name() + " " + s.name
 		if page.LastFence < w.fences[key] {
-			w.violatedf("%s: the last fence of %s fell from %d to %d", server.Name(), s.name, w.fences[key], page.LastFence)
+			w.violatedf("%s: the last fence of %s fell from %d to %d", n.Name(), s.name, w.fences[key], page.LastFence)
 		}
 		w.fences[key] = page.LastFence
 		for i := range page.Leases {
@@ -140,11 +140,11 @@ func (w *world) checkIdle(s *semaphorePlan, used quorum.Slots) {
 		}
 	}
 	latest := w.chosen.latest(s.name)
-	free := latest.value.Limit - used.Len()
-	if len(used.From(latest.value.Limit)) > 0 {
+	free := latest.Limit - used.Len()
+	if len(used.From(latest.Limit)) > 0 {
 		free = 0 // nothing is granted while a slot beyond the limit is used
 	}
-	if waiters == 0 || free < heaviest || !latest.grants() || !w.calmFor(0) {
+	if waiters == 0 || free < heaviest || latest.Deleted || latest.Paused || !w.calmFor(0) {
 		delete(w.idle, s.name)
 		return
 	}

@@ -47,6 +47,7 @@ func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 // plan is what a seed decides before anything happens: who takes part, what they do and what befalls them.
 type plan struct {
 	seed       uint64
+	lua        bool // the nodes are the scripts of redisnode, else those of localnode
 	nodes      int
 	replicas   int
 	length     time.Duration // of the time with faults
@@ -84,6 +85,16 @@ type habits struct {
 	never       float64 // a lease without an end
 }
 
+// luaEvery is which seeds run the scripts.
+const luaEvery = 20
+
+// onScripts lets the scripts of redisnode be the nodes. As they take a hundred times as long, less happens.
+func (p *plan) onScripts() {
+	p.lua = true
+	p.length, p.clients = min(p.length, 10*time.Second), min(p.clients, 8)
+	p.habits.think, p.habits.hold = max(p.habits.think, 100*time.Millisecond), max(p.habits.hold, 20*time.Millisecond)
+}
+
 // planOf returns the plan of a seed.
 func planOf(seed uint64) plan {
 	d := newDice(seed, "plan")
@@ -96,6 +107,9 @@ func planOf(seed uint64) plan {
 		habits:   habitsOf(d),
 	}
 	p.faults.Seed = seed
+	if seed%luaEvery == 0 {
+		p.onScripts()
+	}
 	for _, tr := range troubles {
 		if d.chance(0.5) {
 			p.troubles[tr.name] = tr.chance * (0.2 + d.Float64())
@@ -130,15 +144,15 @@ func faultsOf(d dice) enginetest.Faults {
 
 func habitsOf(d dice) habits {
 	return habits{
-		think:      pick(d, 5*time.Millisecond, 100*time.Millisecond, time.Second),
-		hold:       pick(d, 5*time.Millisecond, 100*time.Millisecond, 2*time.Second, 10*time.Second),
+		think:      pick(d, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond),
+		hold:       pick(d, 2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 5*time.Second),
 		waits:      pick(d, []time.Duration{time.Minute}, []time.Duration{0, time.Minute}, []time.Duration{0, 10 * time.Millisecond, time.Second, 20 * time.Second}),
 		ttls:       pick(d, []time.Duration{time.Second}, []time.Duration{time.Second, 3 * time.Second, 20 * time.Second}, []time.Duration{2 * time.Second, 70 * time.Second, 90 * time.Second}),
 		heavy:      d.chance(0.6),
 		priorities: d.sometimes(0.3),
 		kept:       d.sometimes(0.5),
 		cancel:     d.sometimes(0.3),
-		vanish:     d.sometimes(0.1),
+		vanish:     d.sometimes(0.03),
 		renew:      d.sometimes(0.5),
 		part:       d.sometimes(0.3),
 		foreign:    d.sometimes(0.4),
@@ -151,7 +165,7 @@ func habitsOf(d dice) habits {
 func semaphoreOf(d dice, i int) semaphorePlan {
 	p := semaphorePlan{
 		name: fmt.Sprintf("s%d", i), create: d.chance(0.3),
-		def:      engine.Definition{Limit: 1 + d.IntN(5)},
+		def:      engine.Definition{Limit: pick(d, 1, 2, 3, 3, 4, 5)},
 		unsteady: d.sometimes(0.3), deleted: d.sometimes(0.1), paused: d.sometimes(0.1),
 	}
 	if d.chance(0.15) {

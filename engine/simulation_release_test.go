@@ -53,7 +53,7 @@ func (c *client) release(t *tale, e *engine.Engine, slots quorum.Slots, keep int
 		case w.mayBeAway(e, err, asked):
 		case valid && first && still:
 			w.violatedf("a valid lease %s of %s could not be released: %w", t.lease.ID, t.semaphore, err)
-		case errors.Is(err, engine.ErrLeaseExpired):
+		case errors.Is(err, engine.ErrLeaseExpired), errors.Is(err, engine.ErrInProgress): // it has ended, here or there
 		default:
 			w.violatedf("the release of lease %s of %s: %w", t.lease.ID, t.semaphore, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/permitd/permitd/engine"
-	"github.com/permitd/permitd/engine/enginetest"
 )
 
 // replica is one permitd.
@@ -14,7 +13,7 @@ type replica struct {
 	w    *world
 	name string
 	dice dice
-	ways enginetest.Replica
+	ways []way
 
 	current atomic.Pointer[engine.Engine] // nil: it is down
 }
@@ -23,13 +22,14 @@ type replica struct {
 func (r *replica) open() {
 	faults := r.w.faults
 	faults.Seed = faults.Seed*7919 + uint64(r.dice.Uint32())
-	r.ways = r.w.cluster.Replica(faults)
+	r.ways = r.w.network.ways(faults)
 	offset, rate := r.dice.upTo(100*time.Hour), 1+clockDrift*(2*r.dice.Float64()-1)
 	since := r.w.now()
-	nodes := r.ways.Nodes()
-	if r.w.wrap != nil {
-		for i := range nodes {
-			nodes[i] = r.w.wrap(r, i, nodes[i])
+	nodes := make([]engine.Node, len(r.ways))
+	for i, way := range r.ways {
+		nodes[i] = way
+		if r.w.wrap != nil {
+			nodes[i] = r.w.wrap(way)
 		}
 	}
 	e, err := engine.Open(engine.Config{
@@ -58,7 +58,7 @@ func (r *replica) close() {
 }
 
 // way returns the way to one of the nodes.
-func (r *replica) way(d dice) *enginetest.Node { return pick(d, r.ways...) }
+func (r *replica) way(d dice) way { return pick(d, r.ways...) }
 
 // someEngine returns a replica that is up; nil if none is.
 func (w *world) someEngine(d dice) *engine.Engine {

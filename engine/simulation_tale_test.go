@@ -120,8 +120,7 @@ func (t *tale) Granted(l engine.Lease) {
 	placed := t.placedAt()
 	w.violated(w.checkMinHold(t, placed))
 	placed = max(t.asked, placed-slack)
-	w.chosen.tell(w.history, t.semaphore)
-	w.violated(w.chosen.check(t.semaphore, placed, now))
+	w.violated(w.checkLimit(t, placed))
 	w.violated(w.history.Granted(enginetest.Grant{
 		Semaphore: t.semaphore, Lease: l.ID, Slots: l.Slots, Fence: l.Fence, Asked: placed, Told: now, Until: t.until,
 	}))
@@ -134,6 +133,19 @@ func (w *world) trusted(l engine.Lease) time.Duration {
 		return l.Validity
 	}
 	return l.Validity + w.trust(l)
+}
+
+// checkLimit: with the new lease no more permits are held than a limit allows that may have been in force since it was on the
+// first node, and it has none beyond. (A shrunken limit revokes nothing, so only grants are checked.) w.mu is held.
+func (w *world) checkLimit(t *tale, placed time.Duration) error {
+	limit := w.chosen.limit(t.semaphore, placed, t.granted)
+	switch held := w.history.Held(t.granted, t.semaphore) + t.slots.Len(); {
+	case limit == 0:
+		return fmt.Errorf("lease %s was granted between %v and %v, when %s was paused, deleted or not there", t.lease.ID, placed, t.granted, t.semaphore)
+	case held > limit, len(t.slots.From(limit)) > 0:
+		return fmt.Errorf("with lease %s, slots %s, %d permits of %s are held; its limit is %d", t.lease.ID, t.slots, held, t.semaphore, limit)
+	}
+	return nil
 }
 
 // checkMinHold: a slot comes back no earlier than min_hold after it was granted, where the definition has always had one.

@@ -20,6 +20,7 @@ import (
 var (
 	simSeed   = flag.Uint64("sim.seed", 1, "the first seed of the simulation")
 	simSeeds  = flag.Int("sim.seeds", 0, "how many seeds to run; 0: some seconds' worth")
+	simLua    = flag.Bool("sim.lua", false, "run all seeds on the scripts of redisnode; else every twentieth")
 	simWorker = flag.Int("sim.worker", 0, "set by the simulation itself: run every n-th seed in this process")
 )
 
@@ -75,19 +76,30 @@ func simulateSeeds(t *testing.T, first uint64, seeds, n int) {
 				debug.SetTraceback("all")
 				panic(fmt.Sprintf("seed %d goes on and on: time stands still in it", seed))
 			}).Stop()
-			synctest.Test(t, func(t *testing.T) {
-				if err := simulate(t, planOf(seed)).verdict(); err != nil {
-					t.Errorf("%v\nagain: go test ./engine -run 'TestSimulation$' -sim.seed=%d -sim.seeds=1", err, seed)
-				}
-			})
+			synctest.Test(t, func(t *testing.T) { simulateSeed(t, seed) })
 		})
+	}
+}
+
+// simulateSeed plays a seed, and says how to play it again if something was broken.
+func simulateSeed(t *testing.T, seed uint64) {
+	p := planOf(seed)
+	if *simLua {
+		p.onScripts()
+	}
+	w := simulate(t, p)
+	t.Logf("%d grants, %d steps, %v, scripts: %t", len(w.granted), w.steps, w.now().Round(time.Second), p.lua)
+	if err := w.verdict(); err != nil {
+		w.network.show(t)
+		t.Errorf("%v\nagain: go test ./engine -run 'TestSimulation$' -sim.seed=%d -sim.seeds=1 -sim.lua=%t", err, seed, *simLua)
 	}
 }
 
 // runWorker plays every n-th seed from first on in a process of its own.
 func runWorker(t *testing.T, first uint64, seeds, n int) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimulation$", "-test.v", "-test.timeout=0",
-		fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.seed=", first), fmt.Sprint("-sim.seeds=", seeds-int(first-*simSeed)))
+		fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.seed=", first), fmt.Sprint("-sim.seeds=", seeds-int(first-*simSeed)),
+		fmt.Sprint("-sim.lua=", *simLua))
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	output, err := cmd.CombinedOutput()
 	if err != nil {

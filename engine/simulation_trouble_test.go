@@ -35,12 +35,12 @@ var troubles = []trouble{
 		return d.upTo(8 * time.Second), way.Connect
 	}},
 	{"a node is stopped within the node time-out", 0.02, func(w *world, d dice) (time.Duration, func()) {
-		node := pick(d, w.cluster.Servers...)
+		node := pick(d, w.nodes...)
 		node.Pause()
 		return d.upTo(400 * time.Millisecond), node.Resume
 	}},
 	{"a node is stopped for longer", 0.005, func(w *world, d dice) (time.Duration, func()) {
-		node := pick(d, w.cluster.Servers...)
+		node := pick(d, w.nodes...)
 		node.Pause()
 		return d.upTo(10 * time.Second), node.Resume
 	}},
@@ -56,7 +56,7 @@ var troubles = []trouble{
 		}
 	}},
 	{"a quorum is stopped", 0.002, func(w *world, d dice) (time.Duration, func()) {
-		nodes := w.cluster.Servers[:w.quorum()]
+		nodes := w.nodes[:w.quorum()]
 		for _, node := range nodes {
 			node.Pause()
 		}
@@ -67,7 +67,7 @@ var troubles = []trouble{
 		}
 	}},
 	{"a node is stopped until its leases have lapsed", 0.002, func(w *world, d dice) (time.Duration, func()) {
-		node := pick(d, w.cluster.Servers...)
+		node := pick(d, w.nodes...)
 		node.Pause()
 		return d.upTo(90 * time.Second), node.Resume
 	}},

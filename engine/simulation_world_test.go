@@ -19,12 +19,15 @@ import (
 type world struct {
 	t        *testing.T
 	plan     plan
-	cluster  *enginetest.Cluster
+	network  network
+	nodes    []node
+	start    time.Time
 	replicas []*replica
 	chosen   *chosen
+	claims   *claims
 	history  *enginetest.History
 	faults   enginetest.Faults // of ways that are made from now on
-	wrap     func(*replica, int, engine.Node) engine.Node
+	wrap     func(engine.Node) engine.Node
 	trust    func(engine.Lease) time.Duration // what holders add to a validity that they are told
 	blind    bool                             // only what holders are told is checked, not what nodes remember
 	broken   chan struct{}                    // closed with the first violation
@@ -57,19 +60,19 @@ const forever = engine.Never
 // only formed while all nodes answer. changes are what a test wants otherwise.
 func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 	w := &world{
-		t: t, plan: p, cluster: enginetest.NewCluster(t, p.nodes), broken: make(chan struct{}),
+		t: t, plan: p, start: time.Now(), network: networkOf(t, &p), broken: make(chan struct{}),
 		tales: map[*tale]struct{}{}, granted: map[string]bool{}, gone: map[string]released{}, placed: map[string]time.Duration{},
 		fences: map[string]int64{},
 		idle:   map[string]time.Duration{}, pending: map[*engineCall]struct{}{}, calmAt: forever,
 	}
-	d := newDice(p.seed, "world")
-	for _, s := range w.cluster.Servers {
-		s.Shift(d.upTo(2*time.Hour) - time.Hour)
-		s.Rate(1 + clockDrift*(2*d.Float64()-1))
-	}
-	w.chosen = watchDefinitions(w)
-	watchClaims(w)
+	w.nodes = w.network.all()
+	w.chosen, w.claims = newChosen(w.now, w.quorum()), newClaims()
+	w.network.watch(w)
 	w.history = &enginetest.History{Quorum: p.nodes/2 + 1, Records: w.records}
+	for _, s := range p.semaphores { // which limit is in force is ours to know
+		w.history.LimitAsked(0, s.name, engine.LimitMax)
+		w.history.LimitTold(0, s.name)
+	}
 	for _, change := range changes {
 		change(w)
 	}
@@ -77,6 +80,7 @@ func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 		w.history.Records = nil
 	}
 	w.faults = enginetest.Faults{Seed: p.seed, LatencyMin: p.faults.LatencyMin, LatencyMax: p.faults.LatencyMax}
+	d := newDice(p.seed, "world")
 	for i := range p.replicas {
 		r := &replica{w: w, name: fmt.Sprintf("R%d", i+1), dice: newDice(p.seed, fmt.Sprint("replica ", i))}
 		w.replicas = append(w.replicas, r)
@@ -86,11 +90,7 @@ func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 	return w
 }
 
-// clockDrift is how much faster or slower than the bubble's a clock may run: two of them together stay below the tenth
-// of a percent that the protocol allows.
-const clockDrift = 0.0003
-
-func (w *world) now() time.Duration { return w.cluster.Now() }
+func (w *world) now() time.Duration { return time.Since(w.start) }
 
 // sleep waits, or returns false at once when something is broken.
 func (w *world) sleep(d time.Duration) bool {
@@ -120,7 +120,7 @@ func (w *world) violated(err error) {
 		return
 	}
 	w.err = fmt.Errorf("seed %d, step %d, %v: %w", w.plan.seed, w.steps, w.now(), err)
-	w.cluster.EndTranscript()
+	w.network.endTranscript()
 	close(w.broken)
 }
 
@@ -146,9 +146,9 @@ func (w *world) records(semaphore, lease string) []*engine.Record {
 	if w.blind {
 		return nil
 	}
-	records := make([]*engine.Record, len(w.cluster.Servers))
-	for i, s := range w.cluster.Servers {
-		for _, r := range s.Look(semaphore).Leases {
+	records := make([]*engine.Record, len(w.nodes))
+	for i, n := range w.nodes {
+		for _, r := range n.Look(semaphore).Leases {
 			if r.Lease == lease && r.Left > 0 {
 				records[i] = &r
 			}

@@ -1,0 +1,113 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
+)
+
+// network is the nodes of a simulation and the ways of replicas to them.
+type network interface {
+	all() []node
+	ways(enginetest.Faults) []way
+	watch(*world)
+	// endTranscript keeps what is sent from now on out of what a failing test shows.
+	endTranscript()
+	// show logs the last messages of a failing test.
+	show(*testing.T)
+	close()
+}
+
+func networkOf(t *testing.T, p *plan) network {
+	if p.lua {
+		return newLuaNetwork(t, p)
+	}
+	return newGoNetwork(t, p)
+}
+
+// node is one node, as it is looked at and troubled from outside.
+type node interface {
+	Name() string
+	// Look shows what a View would, without a trace: what is over and was not dropped yet has nothing left.
+	Look(semaphore string) *engine.ViewPage
+	Check() error
+	Pause()
+	Resume()
+}
+
+// way is the way of one replica to one node.
+type way interface {
+	engine.Node
+	Cut()
+	Disconnect()
+	Connect()
+	Spoil(enginetest.Faults)
+}
+
+// goNetwork has nodes in Go, whose clocks differ and run at different rates, and each message has its own fate.
+type goNetwork struct{ *enginetest.Cluster }
+
+// clockDrift is how much faster or slower than the bubble's a clock may run: two of them together stay below the tenth
+// of a percent that the protocol allows.
+const clockDrift = 0.0003
+
+func newGoNetwork(t *testing.T, p *plan) goNetwork {
+	c := enginetest.NewCluster(t, p.nodes)
+	d := newDice(p.seed, "clocks")
+	for _, s := range c.Servers {
+		s.Shift(d.upTo(2*time.Hour) - time.Hour)
+		s.Rate(1 + clockDrift*(2*d.Float64()-1))
+	}
+	return goNetwork{c}
+}
+
+func (n goNetwork) all() []node {
+	list := make([]node, len(n.Servers))
+	for i, s := range n.Servers {
+		list[i] = s
+	}
+	return list
+}
+
+func (n goNetwork) ways(faults enginetest.Faults) []way {
+	var list []way
+	for _, w := range n.Replica(faults) {
+		list = append(list, w)
+	}
+	return list
+}
+
+// watch lets the world see everything that nodes execute.
+func (n goNetwork) watch(w *world) {
+	for i, s := range n.Servers {
+		s.Around(func(next enginetest.Apply) enginetest.Apply {
+			return func(now int64, h *engine.Header, at int64, p engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
+				answer, wakes := next(now, h, at, p, op)
+				w.executed(i, op, answer)
+				return answer, wakes
+			}
+		})
+	}
+}
+
+func (n goNetwork) endTranscript() { n.EndTranscript() }
+
+// show has nothing to do: the cluster logs its transcript by itself.
+func (n goNetwork) show(*testing.T) {}
+
+func (n goNetwork) close() {}
+
+// executed takes in that a node has executed an operation. The node is locked.
+func (w *world) executed(node int, op engine.Op, answer *engine.Answer) {
+	if accept, ok := op.(*engine.Accept); ok && answer.Says == engine.SaysAccepted {
+		w.chosen.accepted(node, accept)
+	}
+	if node != 0 {
+		return
+	}
+	if err := w.claims.executed(op, w.now()); err != nil {
+		go w.check(err)
+	}
+}
