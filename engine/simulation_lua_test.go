@@ -26,7 +26,7 @@ type luaNetwork struct {
 	seed   uint64
 	minis  []*mini
 	script *script
-	made   uint64 // ways
+	made   []*wired
 
 	world *world
 }
@@ -50,8 +50,8 @@ func (n *luaNetwork) all() []node {
 func (n *luaNetwork) ways(faults enginetest.Faults) []way {
 	list := make([]way, len(n.minis))
 	for i, m := range n.minis {
-		n.made++
-		w := &wired{gate: m.gate, faults: faults, dice: newDice(n.seed, fmt.Sprint("way ", n.made)), wires: map[*wire]bool{}}
+		w := &wired{gate: m.gate, faults: faults, dice: newDice(n.seed, fmt.Sprint("way ", len(n.made))), wires: map[*wire]bool{}}
+		n.made = append(n.made, w)
 		w.dial = func() net.Conn {
 			c, err := m.Dialer(context.Background(), "", "")
 			if err != nil {
@@ -78,6 +78,9 @@ func (n *luaNetwork) endTranscript() { n.script.end() }
 func (n *luaNetwork) show(t *testing.T) { t.Log("the last answers:\n" + n.script.String()) }
 
 func (n *luaNetwork) close() {
+	for _, w := range n.made {
+		w.end()
+	}
 	for _, m := range n.minis {
 		m.Resume()
 		m.Close()

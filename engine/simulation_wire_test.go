@@ -22,7 +22,8 @@ type wired struct {
 	faults    enginetest.Faults
 	dice      dice
 	unplugged bool
-	wires     map[*wire]bool
+	wires     map[*wire]bool // that are connected
+	all       []*wire
 }
 
 // gate stops what is on its way to a server that is stopped.
@@ -74,6 +75,7 @@ func (w *wired) connect() (net.Conn, error) {
 	near, far := net.Pipe()
 	c := &wire{way: w, far: far, server: w.dial(), up: newPipe(), down: newPipe()}
 	w.wires[c] = true
+	w.all = append(w.all, c)
 	go c.read(far, c.up, true)
 	go c.read(c.server, c.down, false)
 	go c.deliver(c.up, c.server, w.gate)
@@ -113,6 +115,16 @@ func (w *wired) Connect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unplugged = false
+}
+
+// end drops whatever is still on its way.
+func (w *wired) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.all {
+		c.up.drop()
+		c.down.drop()
+	}
 }
 
 // latency returns how long something is under way, and whether the connection is lost with it.
@@ -162,7 +174,7 @@ func (c *wire) read(from net.Conn, to *pipe, loses bool) {
 
 // deliver writes what is due until nothing comes any more.
 func (c *wire) deliver(from *pipe, to net.Conn, gate *gate) {
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	for {
 		b, ok := from.take()
 		if !ok {
@@ -236,6 +248,14 @@ func (p *pipe) end(after time.Duration, arrives bool) {
 	for i := range p.queue {
 		p.queue[i].due = p.queue[i].due.Add(after)
 	}
+	p.poke()
+}
+
+// drop lets nothing of what is on its way arrive, and nothing more in.
+func (p *pipe) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue, p.ended = nil, true
 	p.poke()
 }
 

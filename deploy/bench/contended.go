@@ -100,8 +100,17 @@ func (c contended) run(ctx context.Context, s *stand, length time.Duration) erro
 	if err != nil {
 		return err
 	}
-	binary := s.build()
 	nodes := strings.Join(s.redis(3), ",")
+	bareURL := startBare(s, nodes, c.permits)
+	var clients []acquirer
+	for range c.clients {
+		clients = append(clients, overBare(s, bareURL))
+	}
+	floor, err := c.drive(ctx, length, clients)
+	if err != nil {
+		return err
+	}
+	binary := s.build()
 	var servers []*server
 	for range c.replicas {
 		servers = append(servers, s.serve(binary, "--redis", nodes))
@@ -119,6 +128,10 @@ func (c contended) run(ctx context.Context, s *stand, length time.Duration) erro
 	ratio := got.rate() / best.rate()
 	over := got.wait(0.99) - best.wait(0.99)
 	value("control, grants a second", best.rate(), "/s")
+	value("a bare server, grants a second", floor.rate(), "/s")
+	value("a bare server / control", floor.rate()/best.rate(), "")
+	value("permitd / a bare server", got.rate()/floor.rate(), "")
+	value("a bare server, wait p99 - control's", ms(floor.wait(0.99)-best.wait(0.99)), "ms")
 	value("permitd, grants a second", got.rate(), "/s")
 	bar("permitd / control", ratio, "", ratio >= c.rate, fmt.Sprintf(">= %.2f", c.rate))
 	value("control, wait p99", ms(best.wait(0.99)), "ms")
@@ -147,7 +160,7 @@ func overChannel(ctx context.Context, s *stand, url string, limit int) acquirer 
 			return nil, err
 		}
 		// As the control's, a client's next request does not wait for its release to be acknowledged.
-		return func() { go func() { _ = hold.Release(context.WithoutCancel(ctx)) }() }, nil
+		return func() { _ = hold.Close() }, nil
 	}
 }
 

@@ -39,6 +39,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, serveEmpty(addr))
 		os.Exit(1)
 	}
+	if text := os.Getenv(bareEnv); text != "" {
+		fmt.Fprintln(os.Stderr, serveBare(text))
+		os.Exit(1)
+	}
 	length := flag.Duration("time", 30*time.Second, "how long each measurement lasts")
 	flag.Usage = usage
 	flag.Parse()

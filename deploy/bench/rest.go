@@ -6,13 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -65,30 +61,9 @@ func serveEmpty(addr string) error {
 
 // startEmpty runs this program as an empty Echo server and returns its URL.
 func startEmpty(s *stand) string {
-	self, err := os.Executable()
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
 	addr := freeAddr(s)
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), emptyEnv+"="+addr)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		s.Fatalf("%v", err)
-	}
-	s.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for range 200 {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			_ = conn.Close()
-			return "http://" + addr
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.Fatalf("the empty server does not listen")
-	return ""
+	startSelf(s, addr, emptyEnv+"="+addr)
+	return "http://" + addr
 }
 
 // hammer lets all connections repeat do for length and returns how often a second it was done.

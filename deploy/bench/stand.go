@@ -131,6 +131,32 @@ func (sv *server) kill() {
 	_ = sv.cmd.Wait()
 }
 
+// startSelf runs this program with a variable set that makes it a server, and waits until it listens on addr.
+func startSelf(s *stand, addr, env string) {
+	self, err := os.Executable()
+	if err != nil {
+		s.Fatalf("%v", err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		s.Fatalf("%v", err)
+	}
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for range 200 {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			_ = conn.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.Fatalf("%s does not listen", env)
+}
+
 func freeAddr(s *stand) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

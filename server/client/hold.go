@@ -64,18 +64,34 @@ func (h *Hold) Release(ctx context.Context) error { return h.release(ctx, 0) }
 // ReleaseAllBut gives back all but the weight keep.
 func (h *Hold) ReleaseAllBut(ctx context.Context, keep int) error { return h.release(ctx, keep) }
 
+// Close gives the lease back and does not wait until that is certain: the server goes on with it by itself. Its error is that
+// of a channel that is closed, which gives everything back.
+func (h *Hold) Close() error {
+	ref, _, err := h.giveBack(0)
+	if err == nil {
+		h.ch.forget(ref)
+	}
+	return err
+}
+
 func (h *Hold) release(ctx context.Context, keep int) error {
-	ref, heard, err := h.ch.ask(func(ref string) any {
-		return releaseJSON{Type: "release", Ref: ref, Lease: h.Capability, Keep: keep}
-	})
+	ref, heard, err := h.giveBack(keep)
 	if err != nil {
 		return err
 	}
-	if keep == 0 {
-		h.ch.drop(h)
-	}
 	_, err = h.ch.wait(ctx, ref, heard)
 	return err
+}
+
+// giveBack sends the release of all but keep.
+func (h *Hold) giveBack(keep int) (ref string, heard chan answer, err error) {
+	ref, heard, err = h.ch.ask(func(ref string) any {
+		return releaseJSON{Type: "release", Ref: ref, Lease: h.Capability, Keep: keep}
+	})
+	if err == nil && keep == 0 {
+		h.ch.drop(h)
+	}
+	return ref, heard, err
 }
 
 // Renew lengthens the lease at once to ttl; 0: as before. The server renews it anyway while the channel lives.
