@@ -42,7 +42,7 @@ func serveBare(text string) error {
 	if _, err := fmt.Sscan(text, &addr, &nodes, &b.free); err != nil {
 		return err
 	}
-	for _, node := range strings.Split(nodes, ",") {
+	for node := range strings.SplitSeq(nodes, ",") {
 		lane := make(chan *bareCall, 1000)
 		b.lanes = append(b.lanes, lane)
 		go b.work(redis.NewClient(&redis.Options{Addr: node, Protocol: 2}).Conn(), lane)
