@@ -17,7 +17,18 @@ type channelRequest struct {
 	granted   time.Time // zero: it waits
 	id        string    // of its lease
 	over      bool
+
+	ahead  int         // as the engine told last
+	due    time.Time   // before this its client is not told that it waits
+	notice *time.Timer // tells it then; nil: nothing is to be told
 }
+
+const (
+	// waitingAfter is how long a request waits before its client is told so: under load a waiting frame for each request that is
+	// granted in a moment would take as much work as the grant.
+	waitingAfter = 200 * time.Millisecond
+	waitingEvery = time.Second // at most
+)
 
 // admit enters a new request, unless the connection has too many.
 func (c *channel) admit(r *channelRequest) bool {
@@ -99,6 +110,7 @@ func (c *channel) over(id, reason string) {
 
 func (c *channel) endLocked(r *channelRequest) {
 	r.over = true
+	r.unnoticeLocked()
 	c.live--
 	if c.requests[r.ref] == r {
 		delete(c.requests, r.ref)
@@ -114,6 +126,7 @@ func (c *channel) takeAllLocked() []*channelRequest {
 	all := make([]*channelRequest, 0, c.live)
 	for _, r := range c.requests {
 		if r.granted.IsZero() {
+			r.unnoticeLocked()
 			all = append(all, r)
 		}
 	}
@@ -138,9 +151,36 @@ func (r *channelRequest) left() {
 	}
 }
 
-// Waiting tells the place in line.
+// Waiting tells the place in line, when it is time to.
 func (r *channelRequest) Waiting(ahead int) {
-	r.channel.send(jsonFrame{waitingFrame{Type: "waiting", Ref: r.ref, Ahead: ahead}})
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.ahead = ahead
+	if r.due.IsZero() {
+		r.due = r.asked.Add(waitingAfter)
+	}
+	if r.notice == nil {
+		r.notice = time.AfterFunc(time.Until(r.due), r.tellWaiting)
+	}
+}
+
+// tellWaiting tells the place in line if the request still waits.
+func (r *channelRequest) tellWaiting() {
+	c := r.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests[r.ref] == r && r.granted.IsZero() {
+		r.notice, r.due = nil, time.Now().Add(waitingEvery)
+		c.sendLocked(jsonFrame{waitingFrame{Type: "waiting", Ref: r.ref, Ahead: r.ahead}})
+	}
+}
+
+// unnoticeLocked drops what is still to be told of the waiting.
+func (r *channelRequest) unnoticeLocked() {
+	if r.notice != nil {
+		r.notice.Stop()
+	}
 }
 
 // Granted tells the lease.
@@ -148,6 +188,7 @@ func (r *channelRequest) Granted(l engine.Lease) {
 	c := r.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r.unnoticeLocked()
 	r.id, r.granted = l.ID, time.Now()
 	c.server.metrics.acquired(r.semaphore, nil, r.granted.Sub(r.asked))
 	if c.leases != nil { // else the connection is ending, and cancels the request in a moment
