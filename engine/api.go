@@ -26,6 +26,7 @@ const (
 	PriorityMax     = 100
 	PriorityStep    = 10 * time.Second // the head start of one priority
 	DescriptionMax  = 1000             // bytes
+	SemaphoresUsual = 100_000          // that may be created on use
 )
 
 // Definition says what a semaphore is. The zero value of a field is its default.
@@ -162,6 +163,7 @@ type NodeStatus struct {
 // Errors of requests. What a caller asked for did not happen, unless said otherwise.
 var (
 	ErrUnknownSemaphore  = errors.New("there is no such semaphore")
+	ErrTooManySemaphores = errors.New("too many semaphores were created on use")
 	ErrQuorumUnavailable = errors.New("fewer than a quorum of the nodes answered")
 	ErrNotConfirmed      = errors.New("not confirmed by a quorum yet; the server keeps trying")
 	ErrDraining          = errors.New("the server is shutting down")

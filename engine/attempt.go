@@ -37,6 +37,7 @@ type attempt struct {
 	says    []Says
 	nextEnd []time.Duration
 	frees   []int
+	beyond  []bool // by node: slots beyond the limit are in use there
 	more    bool
 	round   int // 0: the claim; then mends
 	began   time.Duration
@@ -61,13 +62,14 @@ func (s *semaphore) claim(r *Request, start int) {
 	a := &attempt{
 		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
 		ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
-		says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n),
+		says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]bool, n),
 	}
 	by := newID()
 	a.op = &Claim{
 		Semaphore: s.name, Lease: r.id, By: by, Owner: Owner{Nonce: by}, Info: r.info(), Weight: r.weight,
 		TTL: min(r.ttl, claimTTLMax), Start: start, Wait: r.ask.Wait > 0, Order: r.order, Fence: s.proposedFence(now),
 	}
+	a.op.Bound, a.op.Ballot = s.boundFor()
 	s.line.claims(r)
 	r.attempt, r.claimed = a, true
 	r.unwoken()
@@ -180,7 +182,7 @@ func (a *attempt) cast(i int, ans *Answer) {
 		b.Kind = quorum.No
 		a.nextEnd[i], a.more = ans.NextEnd, a.more || ans.More
 	}
-	a.frees[i] = ans.Free
+	a.frees[i], a.beyond[i] = ans.Free, len(ans.Beyond) > 0
 	a.ballots[i] = b
 }
 

@@ -60,6 +60,10 @@ func (s *semaphore) createOnUse(ctx context.Context, st *stored, ballot Ballot) 
 	if create == nil {
 		return st, ballot, nil
 	}
+	if s.e.created.Load() >= int64(s.e.cfg.MaxSemaphores) {
+		return nil, Ballot{}, ErrTooManySemaphores
+	}
+	s.e.created.Add(1)
 	return s.e.write(ctx, s.name, func(old *stored) (*stored, error) {
 		if old != nil && !old.Deleted {
 			return nil, errUnchanged // somebody else was first
@@ -108,7 +112,7 @@ func (s *semaphore) wasRead(st *stored, ballot Ballot, err error) {
 // readError is what a request hears when the definition can not be read.
 func (s *semaphore) readError(err error) error {
 	var invalid *InvalidError
-	if errors.As(err, &invalid) {
+	if errors.As(err, &invalid) || errors.Is(err, ErrTooManySemaphores) {
 		return err
 	}
 	return ErrQuorumUnavailable
@@ -273,10 +277,11 @@ func (e *Engine) Delete(ctx context.Context, name string, cond Condition, by str
 		gone.Deleted, gone.ChangedBy = true, by
 		return &gone, nil
 	})
-	if err == nil {
-		e.took(name, st, ballot)
+	if err != nil {
+		return err
 	}
-	return err
+	e.took(name, st, ballot)
+	return e.dropDeleted(ctx, name)
 }
 
 // took lets this replica act on a definition it has just written.

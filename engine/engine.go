@@ -20,10 +20,11 @@ const nodesMax = 63
 
 // Config is what an Engine needs. Zero fields take the default their comment names.
 type Config struct {
-	Nodes       []Node               // required, an odd number; the engine starts and closes them
-	NodeTimeout time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
-	Now         func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
-	Log         *slog.Logger         // discarded
+	Nodes         []Node               // required, an odd number; the engine starts and closes them
+	NodeTimeout   time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
+	Now           func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
+	Log           *slog.Logger         // discarded
+	MaxSemaphores int                  // that may be created on use, as counted once a minute and since; SemaphoresUsual
 }
 
 // Engine leases permits of semaphores that live on the nodes. Safe for concurrent use.
@@ -35,6 +36,7 @@ type Engine struct {
 	steer   steering
 	keeper  *keeper
 	seq     atomic.Int64 // of orders
+	created atomic.Int64 // semaphores created on use, as last counted, and since
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -66,6 +68,9 @@ func Open(cfg Config) (*Engine, error) {
 	if cfg.NodeTimeout == 0 {
 		cfg.NodeTimeout = nodeTimeoutUsual
 	}
+	if cfg.MaxSemaphores == 0 {
+		cfg.MaxSemaphores = SemaphoresUsual
+	}
 	if cfg.Now == nil {
 		cfg.Now = machineTime
 	}
@@ -87,6 +92,7 @@ func Open(cfg Config) (*Engine, error) {
 	e.work.Go(e.steerLoop)
 	e.work.Go(func() { e.keeper.run(e.ctx.Done()) })
 	e.work.Go(e.tickLoop)
+	e.work.Go(e.sweepLoop)
 	for _, p := range e.peers {
 		p.node.Start(e.replica, cfg.Now, p)
 	}

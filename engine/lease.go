@@ -44,6 +44,7 @@ func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 	r, now := a.r, s.e.cfg.Now()
 	s.line.leave(r)
 	s.noteFree(a)
+	s.noteBeyond(a)
 	l := &lease{
 		s: s, r: r, id: a.op.Lease, by: a.op.By, owner: a.op.Owner, info: a.op.Info, weight: r.weight, asked: r.ask.Permits,
 		slots: v.Slots, fence: v.Fence, ver: v.Ver, ballot: v.Definition, ttl: a.op.TTL, usual: r.ttl, since: now, heldAt: a.t0, index: -1,
@@ -115,6 +116,7 @@ func (s *semaphore) deliver(l *lease) {
 		r.timer.Stop()
 	}
 	s.granted++
+	s.active = now
 	s.lastGrant = time.Now()
 	s.e.keeper.set(l, l.nextDue(now))
 	r.events.Granted(l.told(now))

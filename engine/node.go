@@ -283,9 +283,10 @@ type View struct {
 // Names lists the semaphores of this node that have an accepted definition which is not deleted, in the
 // order of their bytes: Answer.Names.
 type Names struct {
-	Prefix string
-	After  string // only names greater than this
-	Count  int    // at most 1,000
+	Prefix  string
+	After   string // only names greater than this
+	Count   int    // at most 1,000
+	Deleted bool   // those whose definition is deleted instead
 }
 
 // Kinds of registers.
@@ -303,7 +304,8 @@ type Prepare struct {
 }
 
 // Accept is the second half: a promise or accepted ballot larger than Ballot: SaysNo with Promise; else
-// the value is accepted: SaysAccepted. Of a semaphore, an accept that makes room wakes the head.
+// the value is accepted: SaysAccepted. Of a semaphore, an accept that makes room wakes the head, and one of another ballot
+// than was accepted before tells every replica: a Wake of EveryReplica, which names the semaphore.
 type Accept struct {
 	Kind, Name string
 	Ballot     Ballot
@@ -551,6 +553,9 @@ func (o Order) Compare(p Order) int {
 
 // IsZero reports whether o is no order at all.
 func (o Order) IsZero() bool { return o == Order{} }
+
+// EveryReplica is the replica of a Wake that goes to all: the semaphore's definition has changed. Its other fields are zero.
+const EveryReplica = "*"
 
 // Wake is the message of a node to the replica of the head of a line: there is room for it.
 type Wake struct {

@@ -26,6 +26,7 @@ var errOutdated = fmt.Errorf("%w: a part was given back elsewhere", ErrInProgres
 // free, its claim follows in the same pipeline. mu is held.
 func (s *semaphore) release(l *lease, op *Release) *releasing {
 	now := s.e.cfg.Now()
+	s.active = now
 	op.Semaphore, op.Lease, op.By, op.Replica = s.name, l.id, l.by, s.e.replica
 	freed := op.Slots
 	if len(freed) == 0 {

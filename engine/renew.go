@@ -147,6 +147,7 @@ var errMoved = fmt.Errorf("%w: it was attached elsewhere", ErrLeaseExpired)
 
 // lengthened takes in that Q nodes hold the lease longer. Its validity never shrinks: nodes only lengthen.
 func (l *lease) lengthened(rn *renewal, members []int) {
+	l.s.active = l.s.e.cfg.Now()
 	l.ttl, l.usual, l.heldAt, l.warned, l.first = rn.ttl, rn.ttl, rn.t0, false, false
 	l.end = max(l.end, l.s.e.validity(rn.t0, rn.ttl, rn.ends, members))
 	if rn.ttl == Never {

@@ -116,7 +116,7 @@ func (s *semaphore) admit(r *Request) {
 		r.phase = waiting // a try never overtakes a waiter
 		r.refuse(now)
 		return
-	case !mayClaim && s.line.waiters >= s.def.Definition.MaxWaiters:
+	case !mayClaim && s.line.waiters+s.elsewhere >= s.def.Definition.MaxWaiters:
 		r.fail(ErrTooManyWaiters)
 		return
 	}

@@ -36,6 +36,8 @@ type semaphore struct {
 	recheck    *time.Timer       // next claim of the head without a wake; see setRecheck
 	recheckAt  time.Duration
 	touched    time.Duration // last use, for forgetting it
+	active     time.Duration // when this replica last granted, renewed or released
+	shrink     shrink
 
 	granted   int64
 	lastGrant time.Time

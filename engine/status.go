@@ -18,7 +18,9 @@ const (
 type sight struct {
 	st       *stored
 	ballot   Ballot
+	single   bool // all that answered have this definition
 	answered int
+	used     quorum.Slots // whatever any of them has in use or cooling
 	leases   []seenLease
 	cooling  map[string]quorum.Slots // by lease
 	coolFor  map[string]time.Duration
@@ -65,12 +67,12 @@ func (e *Engine) view(ctx context.Context, name string) (*sight, error) {
 			read[i] = a.View.Next == ""
 		}
 	}
-	return e.together(pages)
+	return e.together(name, pages)
 }
 
 // together makes one picture of what the nodes said.
-func (e *Engine) together(pages []*ViewPage) (*sight, error) {
-	g := &sight{cooling: map[string]quorum.Slots{}, coolFor: map[string]time.Duration{}, places: map[string]Placed{}}
+func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
+	g := &sight{single: true, cooling: map[string]quorum.Slots{}, coolFor: map[string]time.Duration{}, places: map[string]Placed{}}
 	seen := map[[2]string]*seenLease{}
 	cools := map[string]int{}
 	var latest Value
@@ -78,12 +80,14 @@ func (e *Engine) together(pages []*ViewPage) (*sight, error) {
 		if page == nil {
 			continue
 		}
+		g.single = g.single && (g.answered == 0 || page.Definition == g.ballot)
 		g.answered++
 		if g.ballot.Less(page.Definition) {
 			g.ballot, latest = page.Definition, page.Value
 		}
 		g.longest = max(g.longest, page.LongestTTL)
 		for _, r := range page.Leases {
+			g.used = g.used.Union(r.Slots)
 			key := [2]string{r.Lease, r.By}
 			if s := seen[key]; s == nil {
 				seen[key] = &seenLease{Record: r, seen: 1}
@@ -94,6 +98,7 @@ func (e *Engine) together(pages []*ViewPage) (*sight, error) {
 		}
 		for _, c := range page.Cooling {
 			cools[c.Lease]++
+			g.used = g.used.Union(c.Slots)
 			g.cooling[c.Lease] = g.cooling[c.Lease].Union(c.Slots)
 			g.coolFor[c.Lease] = max(g.coolFor[c.Lease], c.Left)
 		}
@@ -151,6 +156,7 @@ func (e *Engine) status(name string, g *sight) Status {
 			st.OldestWait = max(st.OldestWait, p.Oldest)
 		}
 	}
+	quiet := Never
 	if s := e.known(name); s != nil {
 		now := e.cfg.Now()
 		st.Waiting += s.line.waiters
@@ -158,9 +164,29 @@ func (e *Engine) status(name string, g *sight) Status {
 			st.OldestWait = max(st.OldestWait, now-head.since)
 		}
 		st.GrantedTotal, st.LastGrant = s.granted, s.lastGrant
+		quiet = now - s.active
 		s.unlock()
 	}
+	st.Stalled = g.stalled(&st, quiet)
 	return st
+}
+
+// stalled reports the mark of a leak: somebody waits, and for longer than the longest TTL in use nothing was granted, renewed
+// or released. A lease that ends by itself and is older than the longest TTL was renewed within it. quiet is how long
+// this replica has done nothing.
+func (g *sight) stalled(st *Status, quiet time.Duration) bool {
+	longest := max(g.longest, g.st.Definition.TTL)
+	for _, l := range g.leases {
+		if l.Left == Never {
+			longest = max(longest, g.st.Definition.TTLMax)
+		}
+	}
+	for _, l := range g.leases {
+		if l.Left != Never || l.Age <= longest {
+			return false
+		}
+	}
+	return st.Waiting > 0 && st.OldestWait > longest && quiet > longest
 }
 
 // Semaphore reads a semaphore with its status from a quorum. Errors: ErrUnknownSemaphore, ErrQuorumUnavailable.
@@ -181,7 +207,7 @@ func (e *Engine) Semaphore(ctx context.Context, name string) (Semaphore, error) 
 // Semaphores lists at most count semaphores with the prefix whose names are greater than after, in byte order, and the after
 // of the next page ("" at the end).
 func (e *Engine) Semaphores(ctx context.Context, prefix, after string, count int) (list []Semaphore, next string, err error) {
-	names, next, err := e.names(ctx, prefix, after, min(count, namesMax))
+	names, next, err := e.names(ctx, Names{Prefix: prefix, After: after, Count: min(count, namesMax)})
 	if err != nil {
 		return nil, "", err
 	}
@@ -199,8 +225,9 @@ func (e *Engine) Semaphores(ctx context.Context, prefix, after string, count int
 }
 
 // names reads a page of names from the nodes: what any of them has.
-func (e *Engine) names(ctx context.Context, prefix, after string, count int) (page []string, next string, err error) {
-	answers := e.gather(ctx, func(*peer) Op { return &Names{Prefix: prefix, After: after, Count: count} }, nil)
+func (e *Engine) names(ctx context.Context, op Names) (page []string, next string, err error) {
+	count := op.Count
+	answers := e.gather(ctx, func(*peer) Op { return &op }, nil)
 	if answered(answers) < e.quorum {
 		return nil, "", ErrQuorumUnavailable
 	}

@@ -38,6 +38,15 @@ func (s *semaphore) refused(a *attempt) {
 		s.undefined(r)
 		return
 	}
+	if countSays(a.says, SaysBallot) > 0 {
+		s.read() // its bound was read under another definition
+	}
+	s.noteBeyond(a)
+	if r.weight > s.limit() { // the limit has shrunk: it would block the line for ever
+		s.leaves(r)
+		r.fail(&WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: s.limit()})
+		return
+	}
 	s.setRecheck(now, a)
 	s.waits(r, now)
 }
@@ -256,11 +265,18 @@ func (s *semaphore) reconcileAt(i int) {
 // woken takes in a node's message that there is room for a place of ours.
 func (e *Engine) woken(p *peer, w Wake) {
 	s := e.known(w.Semaphore)
-	if s == nil {
+	switch {
+	case s == nil && w.Order.Replica == EveryReplica:
+		return
+	case s == nil:
 		e.disown(p, w)
 		return
 	}
 	defer s.unlock()
+	if w.Order.Replica == EveryReplica {
+		s.read() // another replica has changed the definition
+		return
+	}
 	r := s.line.find(w.Order)
 	if r == nil {
 		s.places[p.pos] = w.Order

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/permitd/permitd/engine/quorum"
+)
+
+// shrink is what lets small requests through while a limit was made smaller than what is in use: slots at or beyond it are
+// still held. Nobody is cut off, and no grant lets the use exceed the new limit. Guarded by semaphore.mu.
+type shrink struct {
+	bound   int    // grants stay below it; 0: not known, or nothing may be granted
+	ballot  Ballot // of the definition it was read under; a claim names both
+	reading bool
+}
+
+// boundFor returns the bound and the ballot a claim carries; zero while no slot beyond the limit is known of. mu is held.
+func (s *semaphore) boundFor() (int, Ballot) {
+	if s.shrink.bound > 0 && s.shrink.ballot == s.ballot {
+		return s.shrink.bound, s.ballot
+	}
+	return 0, Ballot{}
+}
+
+// noteBeyond learns from a verdict whether slots beyond the limit are in use, and if so reads how far grants may go. mu is
+// held.
+func (s *semaphore) noteBeyond(a *attempt) {
+	answered, beyond := 0, 0
+	for i, b := range a.ballots {
+		if b.Kind >= quorum.No {
+			answered++
+			if a.beyond[i] {
+				beyond++
+			}
+		}
+	}
+	switch {
+	case beyond > 0:
+		s.readBound()
+	case answered >= s.e.quorum:
+		s.shrink.bound = 0
+	}
+}
+
+// readBound reads the used slots from a quorum under one definition, and claims for the head if that lets more through than
+// before.
+func (s *semaphore) readBound() {
+	if s.shrink.reading || s.e.closed() {
+		return
+	}
+	s.shrink.reading = true
+	s.e.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.e.ctx, readTime)
+		defer cancel()
+		g, err := s.e.view(ctx, s.name)
+		s.locked(func() {
+			s.shrink.reading = false
+			if err != nil || s.def == nil || s.def.Deleted || !g.single || g.ballot != s.ballot {
+				return // another definition is under way: the next verdict asks again
+			}
+			bound := quorum.ShrinkBound(s.limit(), g.used)
+			more := bound > s.shrink.bound || s.shrink.ballot != s.ballot
+			s.shrink.bound, s.shrink.ballot = bound, s.ballot
+			if head := s.line.head(); more && bound > 0 && head != nil {
+				s.claim(head, 0)
+			}
+		})
+	})
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// WaiterInfo is a request in line at this replica, for people.
+type WaiterInfo struct {
+	ID string // of the lease it would get
+	HolderInfo
+	Weight   int
+	Priority int
+	Waiting  time.Duration
+}
+
+// OtherReplica is the line at another replica, as the nodes know it.
+type OtherReplica struct {
+	Replica    string
+	Waiting    int
+	OldestWait time.Duration
+}
+
+// Waiters lists who waits at this replica, in order, at most count of them, and how many wait elsewhere. Errors as Semaphore.
+func (e *Engine) Waiters(ctx context.Context, name string, count int) (here []WaiterInfo, elsewhere []OtherReplica, err error) {
+	g, err := e.view(ctx, name)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case g.st == nil:
+		return nil, nil, ErrUnknownSemaphore
+	}
+	for replica, p := range g.places {
+		if replica != e.replica {
+			elsewhere = append(elsewhere, OtherReplica{Replica: replica, Waiting: p.Count, OldestWait: p.Oldest})
+		}
+	}
+	slices.SortFunc(elsewhere, func(a, b OtherReplica) int {
+		return cmp.Or(cmp.Compare(b.OldestWait, a.OldestWait), cmp.Compare(a.Replica, b.Replica))
+	})
+	s := e.known(name)
+	if s == nil {
+		return nil, elsewhere, nil
+	}
+	defer s.unlock()
+	now := e.cfg.Now()
+	for _, r := range s.line.first(count) {
+		here = append(here, WaiterInfo{
+			ID: r.id, HolderInfo: r.ask.Holder, Weight: r.weight, Priority: r.ask.Priority, Waiting: max(0, now-r.since),
+		})
+	}
+	return here, elsewhere, nil
+}
+
+// first returns the oldest count of those in line, in order.
+func (l *line) first(count int) []*Request {
+	list := make([]*Request, 0, min(count, l.len()))
+	for r := range l.claiming {
+		list = append(list, r)
+	}
+	l.idle.Scan(func(r *Request) bool {
+		list = append(list, r)
+		return len(list) < count+len(l.claiming)
+	})
+	slices.SortFunc(list, func(a, b *Request) int { return a.order.Compare(b.order) })
+	return list[:min(count, len(list))]
+}
