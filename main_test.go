@@ -202,6 +202,7 @@ func TestWhatCannotBeEndsTheStartWithAPlainWord(t *testing.T) {
 		{"an address of no Redis", []string{"--listen", "127.0.0.1:0", "--redis", "http://u:secret@x"}, 78, "scheme"},
 		{"an odd prefix", []string{"--listen", "127.0.0.1:0", "--redis", "127.0.0.1:1", "--redis-prefix", "a:b"}, 78, "prefix"},
 		{"a hasty node time-out", []string{"--node-timeout", "1ms"}, 78, "--node-timeout must be 10ms to 10s"},
+		{"no semaphores", []string{"--max-semaphores", "0"}, 78, "--max-semaphores"},
 		{"no connections", []string{"--max-connections", "0"}, 78, "--max-connections"},
 		{"no such command", []string{"sevre"}, 64, "unknown command"},
 		{"an argument of serve", []string{"serve", "now"}, 64, "unknown command"},

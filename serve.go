@@ -39,6 +39,7 @@ type serveFlags struct {
 	redis          []string
 	prefix         string
 	nodeTimeout    time.Duration
+	maxSemaphores  int
 	maxConnections int
 }
 
@@ -66,6 +67,7 @@ func newServe() *cobra.Command {
 	flags.StringSliceVar(&f.redis, "redis", nil, "Redis nodes instead of the embedded store, an odd number: host:port, redis:// or rediss:// URLs")
 	flags.StringVar(&f.prefix, "redis-prefix", prefixUsual, "what keys on Redis start with")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", nodeTimeoutUsual, "how long a node may take to answer")
+	flags.IntVar(&f.maxSemaphores, "max-semaphores", engine.SemaphoresUsual, "semaphores that may be created on use")
 	flags.IntVar(&f.maxConnections, "max-connections", connectionsUsual, "connections beyond it are turned away; less where the limit of open files is")
 	describeEnvironment(flags)
 	return cmd
@@ -83,6 +85,7 @@ func (f *serveFlags) validate(given func(flag string) bool) error {
 	check(!redis || !given("data"), "--data and --redis exclude each other: permits live in one directory, or on Redis")
 	check(redis || !given("redis-prefix"), "--redis-prefix is for --redis")
 	check(f.nodeTimeout >= nodeTimeoutMin && f.nodeTimeout <= nodeTimeoutMax, "--node-timeout must be %v to %v", nodeTimeoutMin, nodeTimeoutMax)
+	check(f.maxSemaphores >= 1, "--max-semaphores must be at least 1")
 	check(f.maxConnections >= 1, "--max-connections must be at least 1")
 	return wrong
 }
@@ -99,7 +102,7 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	e, err := engine.Open(engine.Config{Nodes: nodes, NodeTimeout: f.nodeTimeout, Log: log})
+	e, err := engine.Open(engine.Config{Nodes: nodes, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores})
 	if err != nil {
 		return misconfigured("--redis: %w", err)
 	}

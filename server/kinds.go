@@ -30,6 +30,7 @@ var (
 	kindNoPermit           = kind{"no_permit", http.StatusLocked, "No permit was free in time"}
 	kindClientLimit        = kind{"client_limit", http.StatusTooManyRequests, "This client has too much under way"}
 	kindTooManyWaiters     = kind{"too_many_waiters", http.StatusTooManyRequests, "Too many wait already"}
+	kindTooManySemaphores  = kind{"too_many_semaphores", http.StatusTooManyRequests, "Too many semaphores were created on use"}
 	kindInternal           = kind{"internal", http.StatusInternalServerError, "The server has failed"}
 	kindQuorumUnavailable  = kind{"quorum_unavailable", http.StatusServiceUnavailable, "Too few nodes answer"}
 	kindDraining           = kind{"draining", http.StatusServiceUnavailable, "The server is shutting down"}
@@ -57,6 +58,7 @@ var kinds = []kind{
 	kindNoPermit,
 	kindClientLimit,
 	kindTooManyWaiters,
+	kindTooManySemaphores,
 	kindInternal,
 	kindQuorumUnavailable,
 	kindDraining,

@@ -75,6 +75,7 @@ var sentinels = []struct {
 	{engine.ErrQuorumUnavailable, kindQuorumUnavailable},
 	{engine.ErrDraining, kindDraining},
 	{engine.ErrTooManyWaiters, kindTooManyWaiters},
+	{engine.ErrTooManySemaphores, kindTooManySemaphores},
 	{engine.ErrRevMismatch, kindRevMismatch},
 	{engine.ErrSemaphoreInUse, kindSemaphoreInUse},
 	{engine.ErrUnknownLease, kindUnknownLease},

@@ -90,6 +90,7 @@ func (s *Server) routes() {
 	s.echo.POST("/v1/semaphores/:name/release", s.release)
 	s.echo.POST("/v1/semaphores/:name/renew", s.renew)
 	s.get("/v1/semaphores/:name/leases", s.listLeases)
+	s.get("/v1/semaphores/:name/waiters", s.listWaiters)
 	s.echo.GET("/v1/ws", s.openChannel)
 }
 
