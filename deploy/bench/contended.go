@@ -18,7 +18,9 @@ type contended struct {
 	hold             time.Duration
 	replicas         int
 	rate             float64       // bar: of the control's
-	p99              time.Duration // bar: above the control's
+	p99              time.Duration // bar: above the control's; 0: none
+	p99Times         float64       // bar: of the control's; 0: none
+	scripts          float64       // bar: a grant, all nodes together; 0: none
 }
 
 // acquirer takes a permit and returns how to give it back.
@@ -136,9 +138,17 @@ func (c contended) run(ctx context.Context, s *stand, length time.Duration) erro
 	bar("permitd / control", ratio, "", ratio >= c.rate, fmt.Sprintf(">= %.2f", c.rate))
 	value("control, wait p99", ms(best.wait(0.99)), "ms")
 	value("permitd, wait p50", ms(got.wait(0.5)), "ms")
-	bar("permitd, wait p99 - control's", ms(over), "ms", over <= c.p99, fmt.Sprintf("<= %v", c.p99))
+	if times := float64(got.wait(0.99)) / float64(best.wait(0.99)); c.p99Times > 0 {
+		bar("permitd, wait p99 / control's", times, "", times <= c.p99Times, fmt.Sprintf("<= %v", c.p99Times))
+	} else {
+		bar("permitd, wait p99 - control's", ms(over), "ms", over <= c.p99, fmt.Sprintf("<= %v", c.p99))
+	}
 	value("permitd, longest wait", ms(got.wait(1)), "ms")
-	value("scripts a grant, all nodes together", scripts, "")
+	if c.scripts > 0 {
+		bar("scripts a grant, all nodes together", scripts, "", scripts <= c.scripts, fmt.Sprintf("<= %v", c.scripts))
+	} else {
+		value("scripts a grant, all nodes together", scripts, "")
+	}
 	bar("most in flight, counted apart", float64(got.most), "", got.most <= int64(c.permits), fmt.Sprintf("<= %d", c.permits))
 	return nil
 }

@@ -10,34 +10,42 @@ import (
 type fair struct {
 	mu   sync.Mutex
 	free int
-	line []chan struct{}
+	line []func()
+}
+
+// ask calls granted when it is its turn, maybe before it returns.
+func (f *fair) ask(granted func()) {
+	f.mu.Lock()
+	if f.free == 0 {
+		f.line = append(f.line, granted)
+		f.mu.Unlock()
+		return
+	}
+	f.free--
+	f.mu.Unlock()
+	granted()
 }
 
 func (f *fair) acquire(ctx context.Context) (release func(), err error) {
-	f.mu.Lock()
-	if f.free > 0 && len(f.line) == 0 {
-		f.free--
-		f.mu.Unlock()
-		return f.release, nil
-	}
 	turn := make(chan struct{})
-	f.line = append(f.line, turn)
-	f.mu.Unlock()
+	f.ask(func() { close(turn) })
 	select {
 	case <-turn:
 		return f.release, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, ctx.Err() // the run is over
 	}
 }
 
 func (f *fair) release() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if len(f.line) == 0 {
 		f.free++
+		f.mu.Unlock()
 		return
 	}
-	close(f.line[0])
+	next := f.line[0]
 	f.line = f.line[1:]
+	f.mu.Unlock()
+	next()
 }

@@ -28,8 +28,22 @@ type benchmark struct {
 }
 
 var benchmarks = []benchmark{
-	{"channel", "5 clients, 3 permits, 50 ms, over WebSocket, three nodes", contended{5, 3, 50 * time.Millisecond, 1, 0.98, 5 * time.Millisecond}.run},
-	{"crowd", "60 clients, 10 permits, 20 ms, over WebSocket, three nodes", contended{60, 10, 20 * time.Millisecond, 1, 0.95, 10 * time.Millisecond}.run},
+	{"channel", "5 clients, 3 permits, 50 ms, over WebSocket, three nodes", contended{
+		clients: 5, permits: 3, hold: 50 * time.Millisecond, replicas: 1, rate: 0.98, p99: 5 * time.Millisecond,
+	}.run},
+	{"crowd", "60 clients, 10 permits, 20 ms, over WebSocket, three nodes", contended{
+		clients: 60, permits: 10, hold: 20 * time.Millisecond, replicas: 1, rate: 0.95, p99: 10 * time.Millisecond, scripts: 9,
+	}.run},
+	{"hot2", "8 clients, 3 permits, 50 ms, over WebSocket, three nodes, 2 replicas", contended{
+		clients: 8, permits: 3, hold: 50 * time.Millisecond, replicas: 2, rate: 0.95, p99Times: 1.5,
+	}.run},
+	{"hot4", "8 clients, 3 permits, 50 ms, over WebSocket, three nodes, 4 replicas", contended{
+		clients: 8, permits: 3, hold: 50 * time.Millisecond, replicas: 4, rate: 0.95, p99Times: 1.5,
+	}.run},
+	{"crowd3", "60 clients, 10 permits, 20 ms, over WebSocket, three nodes, 3 replicas", contended{
+		clients: 60, permits: 10, hold: 20 * time.Millisecond, replicas: 3, rate: 0.90, p99: 50 * time.Millisecond, scripts: 12,
+	}.run},
+	{"waiters", "100,000 waiters, 200 permits, 50 ms, engine API, three nodes", waiters},
 	{"rest", "acquire and release over REST, embedded store, 50 connections", rest},
 	{"kill", "kill -9 of the server under load, embedded store, 50 times", kills},
 }
