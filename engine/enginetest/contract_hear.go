@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -18,6 +19,40 @@ func (c *contract) wake() engine.Wake {
 		return engine.Wake{}
 	}
 }
+
+// changed waits for the next word to every replica of a semaphore that was not a mark, and compares it.
+func (c *contract) changed(semaphore string) {
+	c.Helper()
+	want := engine.Wake{Node: 1, Semaphore: semaphore, Order: engine.Order{Replica: engine.EveryReplica}}
+	c.equal("change", c.change(), want)
+}
+
+func (c *contract) change() engine.Wake {
+	c.Helper()
+	for {
+		select {
+		case w := <-c.changes:
+			if !strings.HasPrefix(w.Semaphore, markPrefix) {
+				return w
+			}
+		case <-time.After(wakeWithin):
+			c.Fatal("no replica was told of a change")
+			return engine.Wake{}
+		}
+	}
+}
+
+// noChange fails the test if every replica has been told of something until now: it changes one more semaphore and sees that
+// this comes first.
+func (c *contract) noChange() {
+	c.Helper()
+	last := fmt.Sprintf("last %d", c.ballots)
+	c.write(engine.RegisterSemaphore, last, engine.Value{Limit: 1})
+	c.changed(last)
+}
+
+// markPrefix begins the names of the semaphores that marks are made with.
+const markPrefix = "mark "
 
 // listening returns when wakes are heard: a node may still be subscribing after it was seen.
 func (c *contract) listening() {
@@ -38,7 +73,7 @@ func (c *contract) listening() {
 // mark makes the node send one wake, for a semaphore of its own.
 func (c *contract) mark() string {
 	c.Helper()
-	mark := fmt.Sprintf("mark %d", c.ballots)
+	mark := markPrefix + fmt.Sprint(c.ballots)
 	c.write(engine.RegisterSemaphore, mark, engine.Value{Limit: 1, Paused: true})
 	place := engine.Place{Order: engine.Order{Arrival: 1, Replica: me, Seq: 1}, Weight: 1, Count: 1, Total: 1}
 	c.want(engine.SaysDone, c.state(engine.Placement{Mode: engine.PlaceAlways, Place: place}, &engine.Line{Semaphore: mark, Replica: me}))

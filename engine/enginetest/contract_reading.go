@@ -102,4 +102,31 @@ var readingRules = []rule{
 		c.write(engine.RegisterSemaphore, "x", engine.Value{Limit: 1})
 		c.equal("names", c.expect(engine.SaysDone, &engine.Names{Count: 10}).Names, []string{"x"})
 	}},
+	{"what is deleted and still there is listed apart, until it is dropped or defined anew", func(c *contract) {
+		c.form()
+		names := []string{"b", "a", "a\x00", "\xff"}
+		ballots := map[string]engine.Ballot{}
+		for _, name := range names {
+			c.write(engine.RegisterSemaphore, name, engine.Value{Limit: 1})
+			ballots[name] = c.write(engine.RegisterSemaphore, name, engine.Value{Deleted: true})
+			ballots["register "+name] = c.write(engine.RegisterCluster, name, engine.Value{Deleted: true})
+		}
+		c.write(engine.RegisterSemaphore, "alive", engine.Value{Limit: 1})
+		c.expect(engine.SaysPromised, &engine.Prepare{Kind: engine.RegisterSemaphore, Name: "promised", Ballot: c.ballot()})
+		slices.Sort(names)
+
+		read := func(op engine.Names) []string {
+			op.Deleted = true
+			return c.expect(engine.SaysDone, &op).Names
+		}
+		c.equal("all", read(engine.Names{Count: 10}), names)
+		c.equal("prefix and after", read(engine.Names{Prefix: "a", After: "a", Count: 10}), []string{"a\x00"})
+		c.equal("two", read(engine.Names{Count: 2}), names[:2])
+		c.expect(engine.SaysDone, &engine.Drop{Kind: engine.RegisterCluster, Name: "a", Ballot: ballots["register a"]})
+		c.equal("after a register of that name was dropped", read(engine.Names{Count: 10}), names)
+		c.expect(engine.SaysDone, &engine.Drop{Kind: engine.RegisterSemaphore, Name: "a", Ballot: ballots["a"]})
+		c.write(engine.RegisterSemaphore, "b", engine.Value{Limit: 2})
+		c.equal("one dropped, one defined anew", read(engine.Names{Count: 10}), []string{"a\x00", "\xff"})
+		c.equal("those that are not deleted", c.expect(engine.SaysDone, &engine.Names{Count: 10}).Names, []string{"alive", "b"})
+	}},
 }

@@ -28,9 +28,10 @@ type contract struct {
 	Subject
 	header  *engine.Header
 	start   time.Time
-	ballots int64 // the last ballot that was used
-	order   int64 // the last arrival that was used
-	woken   chan engine.Wake
+	ballots int64            // the last ballot that was used
+	order   int64            // the last arrival that was used
+	woken   chan engine.Wake // of places
+	changes chan engine.Wake // of every replica
 
 	mu       sync.Mutex // guards what follows
 	probe    *engine.Probe
@@ -42,7 +43,7 @@ type contract struct {
 func newContract(t *testing.T, s Subject) *contract {
 	c := &contract{
 		TB: t, Subject: s, start: time.Now(), order: 1000,
-		woken: make(chan engine.Wake, 100_000), probed: make(chan struct{}),
+		woken: make(chan engine.Wake, 100_000), changes: make(chan engine.Wake, 100_000), probed: make(chan struct{}),
 		header: &engine.Header{Cluster: clusterID, Known: []int64{7, 7, 7}, Index: 1},
 	}
 	t.Cleanup(s.Node.Close)
@@ -243,4 +244,10 @@ func (c *contract) Probed(p engine.Probe, _ bool) {
 func (c *contract) Down(error) {}
 
 // Woken keeps the wake for the test.
-func (c *contract) Woken(w engine.Wake) { c.woken <- w }
+func (c *contract) Woken(w engine.Wake) {
+	if w.Order.Replica == engine.EveryReplica {
+		c.changes <- w
+		return
+	}
+	c.woken <- w
+}

@@ -171,6 +171,7 @@ func (d *differ) compareMemory(op engine.Op, all bool) {
 		read(&engine.Peek{Kind: engine.RegisterCluster, Name: name})
 	}
 	read(&engine.Names{Count: 1000})
+	read(&engine.Names{Count: 1000, Deleted: true})
 	if err := d.state.Check(); err != nil {
 		d.fail("the state is wrong in itself: %v", err)
 	}

@@ -26,13 +26,20 @@ func (e *ears) Down(error) {}
 // Woken keeps a wake.
 func (e *ears) Woken(w engine.Wake) { e.woken <- w }
 
-// compareWake waits for a wake that the state has sent, if its replica is there.
+// compareWake waits for a wake that the state has sent, by its replica if that is there, or by all.
 func (d *differ) compareWake(op engine.Op, want engine.Wake) {
 	d.Helper()
-	ears := d.ears[want.Order.Replica]
-	if ears == nil {
-		return
+	if want.Order.Replica == engine.EveryReplica {
+		for _, ears := range d.ears {
+			d.compareHeard(op, ears, want)
+		}
+	} else if ears := d.ears[want.Order.Replica]; ears != nil {
+		d.compareHeard(op, ears, want)
 	}
+}
+
+func (d *differ) compareHeard(op engine.Op, ears *ears, want engine.Wake) {
+	d.Helper()
 	select {
 	case got := <-ears.woken:
 		if got != want {
@@ -43,15 +50,18 @@ func (d *differ) compareWake(op engine.Op, want engine.Wake) {
 	}
 }
 
-// listen returns when every replica hears its wakes: nodes may still be subscribing. Each gets one over a semaphore of its own.
+// listen returns when every replica hears its wakes: nodes may still be subscribing. Each gets one over a semaphore of its own;
+// whoever has heard it has also heard of the changes before it, if it could.
 func (d *differ) listen() {
 	d.Helper()
 	header := &engine.Header{Cluster: clusterID, Index: 1, Known: []int64{7, 7, 7}}
-	for replica, ears := range d.ears {
-		semaphore := "listening " + replica
-		d.both(header, 0, engine.Placement{}, &engine.Accept{
-			Kind: engine.RegisterSemaphore, Name: semaphore, Ballot: engine.Ballot{Counter: 1, Replica: me}, Value: engine.Value{Limit: 1},
+	for replica := range d.ears {
+		d.quietly(header, engine.Placement{}, &engine.Accept{
+			Kind: engine.RegisterSemaphore, Name: listeningTo(replica), Ballot: engine.Ballot{Counter: 1, Replica: me}, Value: engine.Value{Limit: 1},
 		})
+	}
+	for replica, ears := range d.ears {
+		semaphore := listeningTo(replica)
 		for try := int64(1); !d.heard(ears, header, semaphore, engine.Order{Arrival: try, Replica: replica, Seq: try}); try++ {
 			if try > 1000 {
 				d.fail("%s hears no wakes", replica)
@@ -61,13 +71,21 @@ func (d *differ) listen() {
 	}
 }
 
+func listeningTo(replica string) string { return "listening " + replica }
+
+// quietly is both without a comparison.
+func (d *differ) quietly(header *engine.Header, placement engine.Placement, op engine.Op) {
+	d.Helper()
+	a := d.send(header, 0, placement, op)
+	d.state.Apply(a.Time, header, 0, placement, op)
+}
+
 // heard states a place that is woken, and reports whether its replica has heard it soon.
 func (d *differ) heard(ears *ears, header *engine.Header, semaphore string, order engine.Order) bool {
 	d.Helper()
 	op := &engine.Line{Semaphore: semaphore, Replica: order.Replica}
 	placement := engine.Placement{Mode: engine.PlaceAlways, Place: engine.Place{Order: order, Weight: 1, Count: 1, Total: 1}}
-	a := d.send(header, 0, placement, op)
-	d.state.Apply(a.Time, header, 0, placement, op)
+	d.quietly(header, placement, op)
 	soon := time.After(20 * time.Millisecond)
 	for {
 		select {

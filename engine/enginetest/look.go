@@ -10,6 +10,16 @@ func (s *Server) Look(semaphore string) *engine.ViewPage {
 	return s.state.Look(s.clock.micros(), semaphore)
 }
 
+// FenceFloor returns the fence floor of the server's record.
+func (s *Server) FenceFloor() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.state.Record(); r != nil {
+		return r.FenceFloor
+	}
+	return 0
+}
+
 // Check returns what is wrong with the server's memory (localnode.State.Check), nil if nothing is.
 func (s *Server) Check() error {
 	s.mu.Lock()

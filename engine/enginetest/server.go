@@ -76,7 +76,7 @@ func (s *Server) apply(header *engine.Header, at int64, placement engine.Placeme
 	return s.rules(s.clock.micros(), header, at, placement, op)
 }
 
-// publish sends wakes to the replicas whose places they name.
+// publish sends wakes to the replicas whose places they name, or to all.
 func (s *Server) publish(wakes []engine.Wake) {
 	if len(wakes) == 0 {
 		return
@@ -84,7 +84,7 @@ func (s *Server) publish(wakes []engine.Wake) {
 	nodes := s.attached()
 	for _, wake := range wakes {
 		for _, node := range nodes {
-			if node.replica == wake.Order.Replica {
+			if wake.Order.Replica == node.replica || wake.Order.Replica == engine.EveryReplica {
 				node.wake(wake)
 			}
 		}

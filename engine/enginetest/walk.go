@@ -111,7 +111,9 @@ func (w *walk) next() step {
 		replica := pick(w, walkReplicas...)
 		s.op, s.placement = &engine.Line{Semaphore: semaphore, Replica: replica}, w.placement(semaphore, replica)
 	case n < 90:
-		s.op = &engine.Names{Prefix: pick(w, "", "a", "\xff"), After: pick(w, "", "a", "b"), Count: 1 + w.IntN(3)}
+		s.op = &engine.Names{
+			Prefix: pick(w, "", "a", "\xff"), After: pick(w, "", "a", "b"), Count: 1 + w.IntN(3), Deleted: w.often(0.5),
+		}
 	default:
 		s.op = w.register(semaphore)
 	}

@@ -192,16 +192,16 @@ func TestWhoIsWoken(t *testing.T) {
 		},
 		"the head, when the limit was raised": {
 			before: func(m *memory) { full(m); m.waits("r2", 20, 1) },
-			then:   func(m *memory) { m.define(engine.Value{Limit: 2}) }, want: []string{"r2"},
+			then:   func(m *memory) { m.define(engine.Value{Limit: 2}) }, want: []string{"r2", engine.EveryReplica},
 		},
-		"nobody, when the same limit is declared again": {
+		"no head, when the same limit is declared again": {
 			before: func(m *memory) { full(m); m.waits("r2", 20, 1) },
-			then:   func(m *memory) { m.define(engine.Value{Limit: 1}) },
+			then:   func(m *memory) { m.define(engine.Value{Limit: 1}) }, want: []string{engine.EveryReplica},
 		},
 		"the head, when a pause ends": {
 			value:  engine.Value{Limit: 1, Paused: true},
 			before: func(m *memory) { m.waits("r2", 20, 1) },
-			then:   func(m *memory) { m.define(engine.Value{Limit: 1}) }, want: []string{"r2"},
+			then:   func(m *memory) { m.define(engine.Value{Limit: 1}) }, want: []string{"r2", engine.EveryReplica},
 		},
 		"nobody in a pause": {
 			value: engine.Value{Limit: 1, Paused: true},

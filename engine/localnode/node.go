@@ -207,7 +207,7 @@ func (n *Node) wake(wakes []engine.Wake) {
 	n.telling.Lock()
 	defer n.telling.Unlock()
 	for _, w := range wakes {
-		if w.Order.Replica == n.replica {
+		if w.Order.Replica == n.replica || w.Order.Replica == engine.EveryReplica {
 			n.events.Woken(w)
 		}
 	}

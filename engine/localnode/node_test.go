@@ -181,7 +181,7 @@ func TestANodeIsProbedAtTheStartEachSecondAndWhenItsRecordChanges(t *testing.T) 
 	})
 }
 
-func TestAReplicaHearsTheWakesOfItsOwnWaiters(t *testing.T) {
+func TestAReplicaHearsTheWakesOfItsOwnWaitersAndThoseOfEveryReplica(t *testing.T) {
 	t.Parallel()
 	clock := newHandClock(time.Hour)
 	f := openAs(t, Config{Dir: t.TempDir(), Now: clock.Now}, engine.Value{Limit: 1})
@@ -196,6 +196,9 @@ func TestAReplicaHearsTheWakesOfItsOwnWaiters(t *testing.T) {
 	}
 	clock.pass(engine.NodeLimits.PlacePassedAfter)
 	f.do(&engine.Line{Semaphore: db, Replica: "nobody"})
+	if w := <-f.wakes; w != (engine.Wake{Semaphore: db, Order: engine.Order{Replica: engine.EveryReplica}}) {
+		t.Errorf("told %+v; want it to be of the definition", w)
+	}
 	if w := <-f.wakes; w.Order != order(11, me) || w.Slot != 0 || w.Free != 1 {
 		t.Errorf("woken by %+v", w)
 	}

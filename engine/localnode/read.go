@@ -69,14 +69,14 @@ func (v *visit) placesOf(m *semaphore) []engine.Placed {
 	return list
 }
 
-// names lists semaphores with a definition.
+// names lists the semaphores with a definition, or those whose definition is deleted.
 func (v *visit) names(op *engine.Names) {
 	count := pageLen(op.Count)
 	v.semaphores.Ascend(max(op.Prefix, op.After), func(name string, m *semaphore) bool {
 		if len(v.answer.Names) == count || !strings.HasPrefix(name, op.Prefix) {
 			return false
 		}
-		if name > op.After && m.defined() {
+		if name > op.After && m.accepted() && m.value.Deleted == op.Deleted {
 			v.answer.Names = append(v.answer.Names, name)
 		}
 		return true

@@ -69,18 +69,24 @@ func (v *visit) prepare(op *engine.Prepare, r *register) {
 	v.answer.Says, v.answer.Definition, v.answer.Value = engine.SaysPromised, r.ballot, r.value
 }
 
-// accept takes the value over.
+// accept takes the value over. Of a semaphore, every replica hears that it has changed.
 func (v *visit) accept(op *engine.Accept, r *register) {
 	if r.largest().Compare(op.Ballot) > 0 {
 		v.answer.Says, v.answer.Promise = engine.SaysNo, r.largest()
 		return
 	}
+	changed := r.ballot != op.Ballot
 	r.promise, r.ballot, r.value = op.Ballot, op.Ballot, op.Value
 	v.changes.keepRegister(op.Kind, op.Name, r)
 	v.answer.Says = engine.SaysAccepted
-	if op.Kind == engine.RegisterSemaphore {
-		v.semaphore.recount()
-		v.wakeHead("")
+	if op.Kind != engine.RegisterSemaphore {
+		return
+	}
+	v.semaphore.recount()
+	v.wakeHead("")
+	if changed {
+		order := engine.Order{Replica: engine.EveryReplica}
+		v.wakes = append(v.wakes, engine.Wake{Node: v.record.Index, Semaphore: op.Name, Order: order})
 	}
 }
 

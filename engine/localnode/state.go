@@ -37,7 +37,7 @@ func NewState() *State { return &State{cluster: map[string]*register{}} }
 func (s *State) Record() *engine.NodeRecord { return s.record }
 
 // Apply executes one operation at now, the node's clock in µs, whole or not at all, and returns its answer and the messages to
-// replicas that come of it: wake.Order.Replica names whose they are. header is not needed by freeze, load and commit.
+// replicas that come of it: wake.Order.Replica names whose they are, or engine.EveryReplica. header is not needed by freeze, load and commit.
 // Cost: O(weight + what was dropped), and a scan of a bitmap that is fast.
 func (s *State) Apply(now int64, header *engine.Header, at int64, p engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
 	v := visit{State: s, now: now, placement: p, answer: &engine.Answer{Time: now}, freed: -1}

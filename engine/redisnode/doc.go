@@ -11,10 +11,12 @@
 //	<prefix>:used:<name>         the bitmap of its slots that are in use or cool
 //	<prefix>:ends:<name>         its leases by when they end
 //	<prefix>:cool:<name>         what cools by when that is over
-//	<prefix>:names               the semaphores that have a definition
+//	<prefix>:names               the semaphores that have a definition which is not deleted
+//	<prefix>:deleted             those whose definition is deleted and that were not dropped yet
 //	<prefix>:reg:<name>          a register of the cluster
 //	<prefix>:gone:<kind>:<0, 1>  tombstones, in generations (scripts/prelude/tombstones.lua)
 //	<prefix>:wake:<replica>      a channel: what wakes a replica
+//	<prefix>:wake:*              a channel, literally: what all replicas hear (no replica's word is a *)
 //
 // # How it is reached
 //
@@ -25,7 +27,7 @@
 // hints at a restart or a failover, the lane looks at the server (probe): a Redis that was restarted, or promoted, may
 // have lost what it acknowledged, and is not asked until its memory was made good.
 //
-// A second goroutine listens on the wake channel over a connection of its own. A lost message costs little (see engine).
+// A second goroutine listens on the wake channels over a connection of its own. A lost message costs little (see engine).
 //
 // # Locks
 //

@@ -35,7 +35,6 @@ var (
 	oneKey    any = "1"
 	twoKeys   any = "2"
 	fiveKeys  any = "5"
-	sixKeys   any = "6"
 	sevenKeys any = "7"
 )
 
@@ -82,6 +81,7 @@ func (e *encoder) encodeRegister(a *arguments, c *engine.Call) {
 	case *engine.Drop:
 		e.register(a, c, op.Kind, op.Name)
 		a.ballot(op.Ballot)
+		a.flag(op.Kind == engine.RegisterSemaphore)
 	case *engine.Freeze:
 		e.node(a, op)
 		a.ballot(op.Token)
@@ -151,20 +151,26 @@ func (e *encoder) nodeKey(a *arguments) {
 	p.bytes = append(append(p.bytes, e.prefix...), ":node"...)
 }
 
-func (e *encoder) namesKey(a *arguments) {
+// namesKey adds the key of the names of semaphores: of those that are deleted, or of the others.
+func (e *encoder) namesKey(a *arguments, deleted bool) {
+	kind := ":names"
+	if deleted {
+		kind = ":deleted"
+	}
 	p := a.next()
-	p.bytes = append(append(p.bytes, e.prefix...), ":names"...)
+	p.bytes = append(append(p.bytes, e.prefix...), kind...)
 }
 
 // register begins a call about a register.
 func (e *encoder) register(a *arguments, c *engine.Call, kind, name string) {
-	e.start(a, c.Op, sixKeys)
+	e.start(a, c.Op, sevenKeys)
 	if kind == engine.RegisterSemaphore {
 		e.semaphoreKeys(a, "sem", "used", "ends", "cool", name)
 	} else {
 		e.semaphoreKeys(a, "reg", "reg-used", "reg-ends", "reg-cool", name)
 	}
-	e.namesKey(a)
+	e.namesKey(a, false)
+	e.namesKey(a, true)
 	e.stamp(a, c)
 	a.text("")
 }
@@ -253,7 +259,7 @@ func (e *encoder) attach(a *arguments, c *engine.Call, op *engine.Attach) {
 func (e *encoder) names(a *arguments, c *engine.Call, op *engine.Names) {
 	e.start(a, op, twoKeys)
 	e.nodeKey(a)
-	e.namesKey(a)
+	e.namesKey(a, op.Deleted)
 	e.stamp(a, c)
 	from, to := nameRange(op.Prefix, op.After)
 	a.text(from)
@@ -279,6 +285,7 @@ func nameRange(prefix, after string) (from, to string) {
 func (e *encoder) accept(a *arguments, c *engine.Call, op *engine.Accept) {
 	e.register(a, c, op.Kind, op.Name)
 	a.ballot(op.Ballot)
+	a.flag(op.Kind == engine.RegisterSemaphore)
 	v := &op.Value
 	p := a.next()
 	p.bytes = append(strconv.AppendInt(p.bytes, int64(v.Limit), 10), ' ')
@@ -286,7 +293,6 @@ func (e *encoder) accept(a *arguments, c *engine.Call, op *engine.Accept) {
 	p.bytes = append(appendFlag(p.bytes, v.Paused), ' ')
 	p.bytes = appendFlag(p.bytes, v.Deleted)
 	a.text(v.Data)
-	a.flag(op.Kind == engine.RegisterSemaphore)
 }
 
 func (e *encoder) load(a *arguments, op *engine.Load) {

@@ -34,7 +34,8 @@ type subject struct {
 	header  *engine.Header
 	ballots int64
 	orders  int64
-	woken   chan engine.Wake
+	woken   chan engine.Wake // for waiters
+	told    chan engine.Wake // for every replica
 	log     *output
 
 	mu      sync.Mutex // guards what follows
@@ -66,7 +67,7 @@ func (o *output) says(text string) bool {
 func open(t testing.TB, cfg redisnode.Config) *subject {
 	t.Helper()
 	s := &subject{
-		TB: t, woken: make(chan engine.Wake, 1000), changed: make(chan struct{}), log: &output{},
+		TB: t, woken: make(chan engine.Wake, 1000), told: make(chan engine.Wake, 10_000), changed: make(chan struct{}), log: &output{},
 		header: &engine.Header{Cluster: cluster, Known: []int64{1, 1, 1}, Index: 1},
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
@@ -113,8 +114,15 @@ func (s *subject) Probed(p engine.Probe, connected bool) {
 	})
 }
 
-func (s *subject) Down(err error)      { s.change(func() { s.downs = append(s.downs, err) }) }
-func (s *subject) Woken(w engine.Wake) { s.woken <- w }
+func (s *subject) Down(err error) { s.change(func() { s.downs = append(s.downs, err) }) }
+
+func (s *subject) Woken(w engine.Wake) {
+	if w.Order.Replica == engine.EveryReplica {
+		s.told <- w
+		return
+	}
+	s.woken <- w
+}
 
 func (s *subject) change(what func()) {
 	s.mu.Lock()

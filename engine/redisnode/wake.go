@@ -16,7 +16,10 @@ import (
 // it has for the answer.
 const earIdle = 5 * time.Second
 
-// listen hears the wake channel of this replica until Close, which ends it by cutting the connection.
+// channel is where the messages of a replica come, which is a word, or those of every replica, which is none.
+func (n *Node) channel(replica string) string { return n.cfg.Prefix + ":wake:" + replica }
+
+// listen hears the wake channels of this replica until Close, which ends it by cutting the connection.
 func (n *Node) listen() {
 	var pause backoff
 	for n.ctx.Err() == nil {
@@ -47,7 +50,7 @@ func (n *Node) hear() error {
 	}()
 	channel := client.Subscribe(ctx)
 	defer func() { _ = channel.Close() }()
-	if err := channel.Subscribe(ctx, n.cfg.Prefix+":wake:"+word(n.replica)); err != nil {
+	if err := channel.Subscribe(ctx, n.channel(word(n.replica)), n.channel(engine.EveryReplica)); err != nil {
 		return err
 	}
 	asked := false
@@ -75,7 +78,11 @@ func (n *Node) deliver(message any) {
 	if !ok { // an answer to SUBSCRIBE or PING
 		return
 	}
-	wake, err := parseWake(n.replica, m.Payload)
+	replica := n.replica
+	if m.Channel == n.channel(engine.EveryReplica) {
+		replica = engine.EveryReplica
+	}
+	wake, err := parseWake(replica, m.Payload)
 	if err != nil {
 		n.cfg.Log.Warn("a wake-up cannot be read", "err", err)
 		return
@@ -83,7 +90,7 @@ func (n *Node) deliver(message any) {
 	n.tell(func(e engine.NodeEvents) { e.Woken(wake) })
 }
 
-// parseWake reads "index arrival seq slot free semaphore", as scripts/prelude/line.lua publishes it.
+// parseWake reads "index arrival seq slot free semaphore", as scripts/prelude/line.lua and scripts/accept.lua publish it.
 func parseWake(replica, payload string) (engine.Wake, error) {
 	f := fields{rest: payload}
 	w := engine.Wake{Node: f.int(), Order: engine.Order{Arrival: f.number(), Seq: f.number(), Replica: replica}, Slot: f.int(), Free: f.int()}

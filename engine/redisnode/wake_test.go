@@ -53,6 +53,27 @@ func TestAWakeUpNamesNodeSemaphorePlaceSlotAndWhatIsFree(t *testing.T) {
 	})
 }
 
+func TestTheChannelOfEveryReplicaIsNotTheOneOfAReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, mini := openMini(t, redisnode.Config{})
+		s.formed()
+		synctest.Wait()
+		s.define(db, engine.Value{Limit: 1})
+		want := engine.Wake{Node: 1, Semaphore: db, Order: engine.Order{Replica: engine.EveryReplica}}
+		if got := <-s.told; got != want {
+			t.Errorf("told %+v; want %+v", got, want)
+		}
+		place := engine.Place{Order: engine.Order{Arrival: 5, Replica: engine.EveryReplica, Seq: 6}, Weight: 1, Count: 1, Total: 1}
+		s.state(engine.Placement{Mode: engine.PlaceAlways, Place: place}, &engine.Line{Semaphore: db, Replica: engine.EveryReplica})
+		mini.Publish("permitd:wake:"+other, "1 5 6 0 1 db")
+		synctest.Wait()
+		if len(s.told)+len(s.woken) > 0 {
+			t.Error("it heard what others are woken by")
+		}
+	})
+}
+
 func TestTheWakeChannelIsHeardAgainAfterItsConnectionWasLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

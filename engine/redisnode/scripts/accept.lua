@@ -1,19 +1,21 @@
 #!lua
--- accept is the second half of a change of a register; see engine.Accept.
+-- accept is the second half of a change of a register; see engine.Accept. That a semaphore has changed is published to every
+-- replica, as line.lua publishes a wake.
 --
--- KEYS    node, semaphore or register, used, ends, cooling, names
--- ARGV    head, at, '', ballot ("counter replica"), the definition as in semaphore.lua less the ballot, data, whether it
---         is a semaphore's (1 or 0)
+-- KEYS    node, semaphore or register, used, ends, cooling, names, deleted
+-- ARGV    head, at, '', ballot ("counter replica"), whether it is a semaphore's (1 or 0), the definition as in
+--         semaphore.lua less the ballot, data
 -- replies "<says> <time> <more>"; of no, then the promise
 --
 -- with now text admit slots lease semaphore line end register
 
-local asked, what, data, is_semaphore = unpack(ARGV, 4)
+local asked, is_semaphore, what, data = unpack(ARGV, 4)
 local name = KEYS[2]:sub(#KEYS[1] + 1) -- after "<prefix>:sem:": as long as "<prefix>:node"
 
 if smaller(asked, largest) then
   return { finish('no'), largest }
 end
+local changed = asked ~= s.ballot
 local limit, hold, paused, deleted = match(what, '^(%d+) (%d+) (%d) (%d)$')
 s.defined, s.paused = deleted == '0', paused == '1'
 s.limit, s.hold = s.defined and tonumber(limit) or 0, s.defined and tonumber(hold)
@@ -21,13 +23,13 @@ for field, value in pairs({ promise = asked, definition = asked .. ' ' .. what, 
   set[#set + 1], set[#set + 2] = field, value
 end
 if is_semaphore == '1' then
-  if s.defined then
-    call('ZADD', KEYS[6], '0', name)
-  else
-    call('ZREM', KEYS[6], name)
-  end
+  call('ZADD', KEYS[s.defined and 6 or 7], '0', name)
+  call('ZREM', KEYS[s.defined and 7 or 6], name)
 end
 if line then
   line.wake('')
+end
+if changed and is_semaphore == '1' then
+  call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:*', match(ARGV[1], '%d+') .. ' 0 0 0 0 ' .. name)
 end
 return { finish('accepted') }

@@ -2,8 +2,8 @@
 -- drop removes a deleted register where nothing is held, cools or waits; see engine.Drop. While a cold start is waited out
 -- nobody knows what is held: nothing is dropped.
 --
--- KEYS    node, semaphore or register, used, ends, cooling, names
--- ARGV    head, at, '', ballot ("counter replica")
+-- KEYS    node, semaphore or register, used, ends, cooling, names, deleted
+-- ARGV    head, at, '', ballot ("counter replica"), whether it is a semaphore's (1 or 0)
 -- replies "<says> <time> <more>"
 --
 -- with now text admit slots lease semaphore line end
@@ -16,5 +16,8 @@ local answer = finish('done')
 if tonumber(s.fence) > tonumber(node[2] or 0) then
   call('HSET', KEYS[1], 'floor', s.fence)
 end
-call('UNLINK', KEYS[2], KEYS[3]) -- it is not among the names: it is deleted
+call('UNLINK', KEYS[2], KEYS[3])
+if ARGV[5] == '1' then
+  call('ZREM', KEYS[7], KEYS[2]:sub(#KEYS[1] + 1)) -- the name, after "<prefix>:sem:": as long as "<prefix>:node"
+end
 return { answer }

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- names lists the semaphores that have a definition, in the order of their bytes.
+-- names lists the semaphores that have a definition, or those whose definition is deleted, in the order of their bytes.
 --
--- KEYS    node, names
+-- KEYS    node, names or deleted
 -- ARGV    head, at, the range as ZRANGEBYLEX takes it: min, max, and count
 -- replies "<says> <time> <more>" and the names
 --

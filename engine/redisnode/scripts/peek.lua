@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- peek reads a register without a promise.
 --
--- KEYS    node, semaphore or register, used, ends, cooling, names
+-- KEYS    node, semaphore or register, used, ends, cooling, names, deleted
 -- ARGV    head, at, ''
 -- replies "<says> <time> <more>", then the definition and its data as in semaphore.lua
 --

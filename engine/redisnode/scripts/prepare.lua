@@ -1,7 +1,7 @@
 #!lua
 -- prepare is the first half of a change of a register; see engine.Prepare.
 --
--- KEYS    node, semaphore or register, used, ends, cooling, names
+-- KEYS    node, semaphore or register, used, ends, cooling, names, deleted
 -- ARGV    head, at, '', ballot ("counter replica")
 -- replies "<says> <time> <more>", then the definition and its data as in semaphore.lua; of no, the promise
 --
