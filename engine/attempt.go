@@ -99,14 +99,7 @@ func (s *semaphore) proposedFence(now time.Duration) int64 {
 	if s.fence > 0 {
 		return 0
 	}
-	fence := int64(0)
-	for _, p := range s.e.peers {
-		if p.voting.Load() {
-			c := p.clockAt(now)
-			fence = max(fence, int64((now+c.Hi)/time.Microsecond))
-		}
-	}
-	return fence + int64(100*time.Millisecond/time.Microsecond)
+	return s.e.latestTime(now) + int64(100*time.Millisecond/time.Microsecond)
 }
 
 // fill is the placement of a claim, made when it is written.

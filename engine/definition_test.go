@@ -196,31 +196,39 @@ func TestAShrunkenLimitRevokesNothingAndGrantsNothingUntilUseFits(t *testing.T) 
 	})
 }
 
-func TestNothingIsGrantedWhileASlotBeyondTheLimitIsInUse(t *testing.T) {
+// quorum.md section 7, Shrinking: the bound is the largest g with g + |{s in use: s >= g}| <= limit.
+func TestWhileASlotBeyondTheLimitIsInUseGrantsStayBelowTheBound(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
-		r1 := s.player()
+		r1, r2 := s.player(), s.player()
 		r1.declare(engine.Definition{Limit: 5})
-		var high engine.Lease
-		var low []engine.Lease
+		bySlot := map[int]engine.Lease{}
 		for range 5 { // wherever the search for free slots began
-			if l := r1.acquire(engine.Ask{}); l.Slots.First() == 4 {
-				high = l
-			} else {
-				low = append(low, l)
-			}
+			l := r1.acquire(engine.Ask{})
+			bySlot[l.Slots.First()] = l
 		}
-		for _, l := range low {
-			r1.release(l, 0)
+		for slot := range 4 {
+			r1.release(bySlot[slot], 0)
 		}
-		r1.declare(engine.Definition{Limit: 2})
-		r1.ask(engine.Ask{}).mustBeRefused() // one of two would fit, but who else may hold one by an old majority?
+		r1.declare(engine.Definition{Limit: 2}) // slot 4 is in use: the bound is 1
 		if st := r1.status(); st.InUse != 1 || st.Available != 1 || st.OverCommitted != 0 {
 			t.Errorf("the status is %+v", st)
 		}
-		waiter := r1.ask(engine.Ask{Wait: time.Minute})
-		waiter.mustWait()
-		r1.release(high, 0)
-		waiter.mustHold()
+		first := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(time.Millisecond)
+		second := r2.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(time.Second)
+		if l := first.mustHold(); l.Slots.String() != "0" {
+			t.Errorf("granted slots %v; the bound is 1", l.Slots)
+		}
+		second.mustWait()
+		if st := r2.status(); st.InUse != 2 || st.Available != 0 {
+			t.Errorf("the status is %+v", st)
+		}
+		r1.release(bySlot[4], 0)
+		time.Sleep(10 * time.Millisecond)
+		if l := second.mustHold(); l.Slots.String() != "1" {
+			t.Errorf("granted slots %v; the limit is 2", l.Slots)
+		}
 	})
 }
 

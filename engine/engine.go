@@ -225,6 +225,18 @@ func (e *Engine) secretKey() []byte {
 	return nil
 }
 
+// latestTime is the largest time that the clock of a node may show, in µs.
+func (e *Engine) latestTime(now time.Duration) int64 {
+	latest := int64(0)
+	for _, p := range e.peers {
+		if p.voting.Load() {
+			c := p.clockAt(now)
+			latest = max(latest, int64((now+c.Hi)/time.Microsecond))
+		}
+	}
+	return latest
+}
+
 // arrival is the time at which a request arrives: the median of the estimated node clocks, in µs, so that replicas whose own
 // clocks differ agree.
 func (e *Engine) arrival() int64 {

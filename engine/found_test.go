@@ -311,3 +311,29 @@ func clusterOf(t *testing.T, s *enginetest.Server) string {
 	}
 	return a.Node.Cluster
 }
+
+// A register that comes back after it was dropped has larger ballots than what was sent about it before.
+func TestWhatWasSentBeforeADeletionDoesNothingToWhatCameAfter(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 5})
+		r1.c.Hold("accept")
+		r1.declare(engine.Definition{Limit: 7}) // by A and B
+		accept := r1.c.Next("accept")
+		accept.Deliver()
+		r1.c.Pass(enginetest.Any)
+		if err := r2.Delete(t.Context(), db, engine.Condition{}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		r2.declare(engine.Definition{Limit: 1})
+		if a := accept.Repeat(); a.Says != engine.SaysNo {
+			t.Errorf("C has %s what was sent before the deletion", a.Says)
+		}
+		if sem, err := r1.Semaphore(t.Context(), db); err != nil || sem.Definition.Limit != 1 || sem.Rev != 1 {
+			t.Errorf("read: %+v, %v", sem, err)
+		}
+		if l := r1.acquire(engine.Ask{}); l.Slots.String() != "0" {
+			t.Errorf("granted %+v; the limit is 1", l)
+		}
+	})
+}

@@ -67,6 +67,9 @@ func chosen(answers []*Answer) (*Answer, bool) {
 // times; it has to recognise a value of its own that an earlier try has written.
 func (r register) change(ctx context.Context, seen Ballot, next func(Value) (Value, error)) (Value, Ballot, error) {
 	ballot := Ballot{Counter: seen.Counter + 1, Replica: r.e.replica}
+	if seen == (Ballot{}) {
+		ballot.Counter = r.e.latestTime(r.e.cfg.Now()) // what was sent before a register of this name was dropped is below it
+	}
 	for range registerRounds {
 		if ctx.Err() != nil {
 			return Value{}, Ballot{}, ctx.Err()

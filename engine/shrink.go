@@ -22,9 +22,9 @@ func (s *semaphore) boundFor() (int, Ballot) {
 	return 0, Ballot{}
 }
 
-// noteBeyond learns from a verdict whether slots beyond the limit are in use, and if so reads how far grants may go. mu is
-// held.
-func (s *semaphore) noteBeyond(a *attempt) {
+// noteBeyond learns from a verdict whether slots beyond the limit are in use, and if so reads how far grants may go. It reports
+// whether the bound that the claim named has gone, so that it would not be refused again. mu is held.
+func (s *semaphore) noteBeyond(a *attempt) (lifted bool) {
 	answered, beyond := 0, 0
 	for i, b := range a.ballots {
 		if b.Kind >= quorum.No {
@@ -39,7 +39,9 @@ func (s *semaphore) noteBeyond(a *attempt) {
 		s.readBound()
 	case answered >= s.e.quorum:
 		s.shrink.bound = 0
+		lifted = a.op.Bound > 0
 	}
+	return lifted
 }
 
 // readBound reads the used slots from a quorum under one definition, and claims for the head if that lets more through than
