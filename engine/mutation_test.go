@@ -91,8 +91,12 @@ var mutations = []mutation{
 		rule: "a validity ends before the lease does on the nodes",
 		plan: func(p *plan) {
 			crowded(p)
-			p.habits.ttls, p.habits.vanish = []time.Duration{90 * time.Second}, 1
-			p.length = 2 * time.Minute
+			p.clients, p.length = 8, 2*time.Minute
+			p.habits = habits{
+				think: 50 * time.Millisecond, hold: time.Second, waits: []time.Duration{time.Minute},
+				ttls: []time.Duration{90 * time.Second}, vanish: 1, // slots come free by their ends alone
+			}
+			p.faults, p.troubles = enginetest.Faults{Seed: p.seed, LatencyMax: 100 * time.Microsecond}, nil
 		},
 		change: func(w *world) { w.trust = theMargin },
 		breaks: `share a slot|is valid until .* and held on \d nodes|permits of .* are held; its limit is`,

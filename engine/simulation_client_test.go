@@ -123,7 +123,10 @@ func (c *client) use(t *tale) bool {
 
 // other returns the replica that the client goes to next, now and then another than the one that granted; nil if there is none.
 func (c *client) other(t *tale) *engine.Engine {
-	if t.orphan || c.dice.chance(c.habits.foreign) {
+	c.w.mu.Lock()
+	orphan := t.orphan
+	c.w.mu.Unlock()
+	if orphan || c.dice.chance(c.habits.foreign) {
 		return c.w.someEngine(c.dice)
 	}
 	return t.engine

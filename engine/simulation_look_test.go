@@ -62,10 +62,11 @@ func (w *world) lookAt(s *semaphorePlan) {
 	for _, n := range w.nodes {
 		page := n.Look(s.name)
 		key := n.Name() + " " + s.name
-		if page.LastFence < w.fences[key] {
-			w.violatedf("%s: the last fence of %s fell from %d to %d", n.Name(), s.name, w.fences[key], page.LastFence)
+		last := max(page.LastFence, n.FenceFloor()) // one that is dropped goes into the floor
+		if last < w.fences[key] {
+			w.violatedf("%s: the last fence of %s fell from %d to %d", n.Name(), s.name, w.fences[key], last)
 		}
-		w.fences[key] = page.LastFence
+		w.fences[key] = last
 		for i := range page.Leases {
 			r := &page.Leases[i]
 			used = used.Union(r.Slots)

@@ -160,6 +160,14 @@ func (m *mini) Check() error { return nil } // the differential test compares wh
 func (m *mini) Pause()       { m.gate.shut() }
 func (m *mini) Resume()      { m.gate.lift() }
 
+// FenceFloor reads the floor of the node record.
+func (m *mini) FenceFloor() int64 {
+	if floor := m.HGet("permitd:node", "floor"); floor != "" {
+		return number(floor)
+	}
+	return 0
+}
+
 // leasePattern is a lease as scripts/prelude/lease.lua writes it.
 var leasePattern = regexp.MustCompile(`(?s)^(\S+) (\d+) (\d+) (\S+) (\S*) (\d+ \S*) (\d+ \S*) (\d) (\d) (\d+) (\d+) (.*)$`)
 

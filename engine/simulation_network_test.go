@@ -32,6 +32,8 @@ type node interface {
 	Name() string
 	// Look shows what a View would, without a trace: what is over and was not dropped yet has nothing left.
 	Look(semaphore string) *engine.ViewPage
+	// FenceFloor is what every fence that comes is larger than.
+	FenceFloor() int64
 	Check() error
 	Pause()
 	Resume()

@@ -27,7 +27,7 @@ var (
 // What a plain `go test` runs.
 const (
 	seedsUsual = 120
-	seedsShort = 20
+	seedsShort = 20 // also under the race detector
 )
 
 // seedMax is how long a seed may take: some hundred times what it does take.
@@ -47,7 +47,7 @@ func TestSimulation(t *testing.T) {
 	seeds := *simSeeds
 	if seeds == 0 {
 		seeds = seedsUsual
-		if testing.Short() {
+		if testing.Short() || raceDetector {
 			seeds = seedsShort
 		}
 	}
