@@ -317,8 +317,8 @@ type Peek struct {
 	Kind, Name string
 }
 
-// Drop removes a register whose accepted value is deleted under this very ballot, where nothing is held, cools or
-// waits; it raises the fence floor to the largest fence it forgets: SaysDone, or SaysNo.
+// Drop removes a register whose accepted value is deleted under this very ballot, where no larger one is promised and nothing is
+// held, cools or waits; it raises the fence floor to the largest fence it forgets: SaysDone, or SaysNo with Promise.
 type Drop struct {
 	Kind, Name string
 	Ballot     Ballot

@@ -122,6 +122,22 @@ func (e *Engine) dropDeleted(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	e.gather(ctx, func(*peer) Op { return &Drop{Kind: RegisterSemaphore, Name: name, Ballot: a.Definition} }, nil)
+	for _, said := range e.gather(ctx, func(*peer) Op { return &Drop{Kind: RegisterSemaphore, Name: name, Ballot: a.Definition} }, nil) {
+		if said != nil && said.Says == SaysNo && a.Definition.Less(said.Promise) {
+			return e.rewriteDeleted(ctx, name, said.Promise)
+		}
+	}
 	return nil
+}
+
+// rewriteDeleted writes the tombstone anew above a ballot that somebody was promised who changed nothing: nodes drop nothing while it
+// may still come. The next sweep drops it.
+func (e *Engine) rewriteDeleted(ctx context.Context, name string, promised Ballot) error {
+	_, _, err := register{e, RegisterSemaphore, name}.change(ctx, promised, func(v Value) (Value, error) {
+		if !v.Deleted {
+			return Value{}, errChanged
+		}
+		return v, nil
+	})
+	return err
 }

@@ -165,6 +165,30 @@ var claimRules = []rule{
 		c.expect(engine.SaysFull, bounded("O", 2, 0))
 		c.equal("slots", c.granted(bounded("P", 100, 4)).Slots, quorum.OneSlot(4))
 	}},
+	{"what cools beyond the limit counts as what is in use there", func(c *contract) {
+		c.formed(engine.Value{Limit: 5, MinHold: time.Minute})
+		claim := c.claim("L")
+		claim.Start = 4
+		c.granted(claim)
+		c.expect(engine.SaysReleased, c.release("L"))
+		ballot := c.define(engine.Value{Limit: 3})
+		c.equal("beyond", c.expect(engine.SaysOver, c.claim("M")).Beyond, quorum.OneSlot(4))
+		claim = c.claim("M")
+		claim.Ballot, claim.Bound = ballot, 2
+		a := c.granted(claim)
+		c.equal("beyond", a.Beyond, quorum.OneSlot(4))
+		c.equal("free", a.Free, 1)
+	}},
+	{"nothing beyond the limit is in use any more: claims without a bound are granted again", func(c *contract) {
+		c.formed(engine.Value{Limit: 2})
+		claim := c.claim("L")
+		claim.Start = 1
+		c.granted(claim)
+		c.define(engine.Value{Limit: 1})
+		c.expect(engine.SaysOver, c.claim("M"))
+		c.expect(engine.SaysReleased, c.release("L"))
+		c.equal("beyond", c.grant("M").Beyond.Len(), 0)
+	}},
 	{"a paused semaphore grants nothing and keeps the line", func(c *contract) {
 		c.formed(engine.Value{Limit: 5, Paused: true})
 		claim := c.claim("L")

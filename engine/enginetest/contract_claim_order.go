@@ -83,6 +83,35 @@ var claimOrderRules = []rule{
 		claim.Weight = 3
 		c.granted(claim)
 	}},
+	{"a claim with a bound is behind an older place when both do not fit below the bound", func(c *contract) {
+		c.formed(engine.Value{Limit: 8})
+		far := c.claim("L")
+		far.Start = 7
+		c.granted(far)
+		ballot := c.define(engine.Value{Limit: 6})
+		place := c.waits(other, 10, 3)
+		bounded := func(lease string, bound int) *engine.Claim {
+			claim := c.claim(lease)
+			claim.Ballot, claim.Bound = ballot, bound
+			return claim
+		}
+		a := c.expect(engine.SaysBehind, bounded("M", 3))
+		c.equal("before", a.BeforeIs, place.Order)
+		c.equal("free", a.Free, 3)
+		c.granted(bounded("M", 4))
+	}},
+	{"a place that a smaller limit made too heavy is in the way again when the limit is raised", func(c *contract) {
+		c.formed(engine.Value{Limit: 4})
+		held := c.claim("L")
+		held.Weight = 2
+		c.granted(held)
+		place := c.waits(other, 10, 4)
+		c.expect(engine.SaysBehind, c.claim("M"))
+		c.define(engine.Value{Limit: 3})
+		c.grant("M")
+		c.define(engine.Value{Limit: 4})
+		c.equal("before", c.expect(engine.SaysBehind, c.claim("N")).BeforeIs, place.Order)
+	}},
 	{"a place that has lapsed holds nobody up", func(c *contract) {
 		c.formed(engine.Value{Limit: 1})
 		c.define(engine.Value{Limit: 1, Paused: true}) // so that nobody is woken and passed over

@@ -153,6 +153,36 @@ var registerRules = []rule{
 		c.stateLine(engine.PlaceAlways, engine.Order{}, engine.Place{})
 		c.expect(engine.SaysDone, drop)
 	}},
+	{"nothing is dropped while a larger ballot is promised", func(c *contract) {
+		c.form()
+		for _, kind := range registerKinds {
+			deleted := c.write(kind, "x", engine.Value{Deleted: true})
+			drop := &engine.Drop{Kind: kind, Name: "x", Ballot: deleted}
+			promised := c.ballot()
+			c.expect(engine.SaysPromised, &engine.Prepare{Kind: kind, Name: "x", Ballot: promised})
+			c.equal("promise", c.expect(engine.SaysNo, drop).Promise, promised)
+			c.expect(engine.SaysNo, &engine.Prepare{Kind: kind, Name: "x", Ballot: deleted})
+			c.expect(engine.SaysAccepted, &engine.Accept{Kind: kind, Name: "x", Ballot: promised, Value: engine.Value{Deleted: true}})
+			c.expect(engine.SaysNo, drop)
+			drop.Ballot = promised
+			c.expect(engine.SaysDone, drop)
+		}
+	}},
+	{"the fence floor never falls", func(c *contract) {
+		c.form()
+		for i, fence := range []int64{1 << 52, 1 << 51, 0} {
+			name := fmt.Sprint("semaphore ", i)
+			c.write(engine.RegisterSemaphore, name, engine.Value{Limit: 1})
+			claim, release := c.claim("L"), c.release("L")
+			claim.Semaphore, claim.Fence, release.Semaphore = name, fence, name
+			if got := c.granted(claim).Fence; got < 1<<52 {
+				c.Errorf("fence %d; want no less than the floor", got)
+			}
+			c.expect(engine.SaysReleased, release)
+			ballot := c.write(engine.RegisterSemaphore, name, engine.Value{Deleted: true})
+			c.expect(engine.SaysDone, &engine.Drop{Kind: engine.RegisterSemaphore, Name: name, Ballot: ballot})
+		}
+	}},
 	{"fences grow across deletion and creation anew", func(c *contract) {
 		c.formed(engine.Value{Limit: 1})
 		claim := c.claim("L")

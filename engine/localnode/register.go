@@ -91,10 +91,11 @@ func (v *visit) accept(op *engine.Accept, r *register) {
 }
 
 // dropRegister removes a deleted register where nothing is held, cools or waits. What the semaphore's fences reached is kept by
-// the floor of all. While a cold start is waited out nobody knows what is held: nothing is dropped.
+// the floor of all. While a cold start is waited out nobody knows what is held: nothing is dropped. Nor is it while a larger
+// ballot is promised: a promise that is forgotten would let a smaller one be chosen before that one is accepted.
 func (v *visit) dropRegister(op *engine.Drop, r *register) {
-	v.answer.Says = engine.SaysNo
-	if !r.accepted() || !r.value.Deleted || r.ballot != op.Ballot {
+	v.answer.Says, v.answer.Promise = engine.SaysNo, r.largest()
+	if !r.accepted() || !r.value.Deleted || r.ballot != op.Ballot || r.largest() != op.Ballot {
 		return
 	}
 	if op.Kind == engine.RegisterSemaphore {
@@ -110,5 +111,5 @@ func (v *visit) dropRegister(op *engine.Drop, r *register) {
 	}
 	*r = register{}
 	v.changes.keepRegister(op.Kind, op.Name, r)
-	v.answer.Says = engine.SaysDone
+	v.answer.Says, v.answer.Promise = engine.SaysDone, engine.Ballot{}
 }

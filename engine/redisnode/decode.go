@@ -58,6 +58,10 @@ func (r *reply) decode(a *engine.Answer, op engine.Op) {
 		}
 	case *engine.Prepare, *engine.Accept, *engine.Peek:
 		r.register(a)
+	case *engine.Drop:
+		if a.Says == engine.SaysNo {
+			r.register(a)
+		}
 	case *engine.Freeze, *engine.Load, *engine.Commit:
 		var err error
 		if a.Node, err = parseRecord(r.rest); err != nil {
