@@ -324,34 +324,6 @@ type Drop struct {
 	Ballot     Ballot
 }
 
-// Freeze stops a node that is out, for Token's bearer. It needs no matching header. A blank node gets a record with the token
-// and a new instance nonce. Refused with SaysNo and the record: a larger token; a token that is neither Token nor Was;
-// Cluster is not that of a node that was ever ok (a forming names none); RunID is not the server's.
-type Freeze struct {
-	Token   Ballot
-	Was     Ballot
-	Cluster string
-	RunID   string
-}
-
-// Load lays down, beside what the node has, the identity that Commit will switch to. Only while
-// frozen by Token and under RunID; else SaysNo. (Pages of leases join it with readmission.)
-type Load struct {
-	Token   Ballot
-	RunID   string
-	Cluster string
-	N       int
-	Index   int
-	Known   []int64
-}
-
-// Commit switches to what Load laid down under Token: the node is ok from then on; written again
-// under the same token it answers the same. SaysDone, or SaysNo with the record.
-type Commit struct {
-	Token Ballot
-	RunID string
-}
-
 func (*Claim) op() string   { return "claim" }
 func (*Mend) op() string    { return "mend" }
 func (*Renew) op() string   { return "renew" }
@@ -365,9 +337,6 @@ func (*Prepare) op() string { return "prepare" }
 func (*Accept) op() string  { return "accept" }
 func (*Peek) op() string    { return "peek" }
 func (*Drop) op() string    { return "drop" }
-func (*Freeze) op() string  { return "freeze" }
-func (*Load) op() string    { return "load" }
-func (*Commit) op() string  { return "commit" }
 
 // Says is what a node says to a request.
 type Says string
@@ -395,7 +364,7 @@ const (
 	SaysAttached  Says = "attached"  // attach
 	SaysPromised  Says = "promised"  // prepare
 	SaysAccepted  Says = "accepted"  // accept
-	SaysDone      Says = "done"      // line, find, view, names, peek, drop, freeze, load, commit
+	SaysDone      Says = "done"      // line, find, view, names, peek, drop, and what node_era.go has
 	SaysNo        Says = "no"        // as the operation says
 )
 
@@ -435,6 +404,10 @@ type Answer struct {
 	Promise    Ballot
 	Value      Value
 	Node       *NodeRecord
+	Page       *Page    // of read
+	Twins      []Record // of find: other attempts of the lease, which a readmission has brought here
+
+	Era int64 // under which the node said it, as the call's header names it; set by the engine
 }
 
 // Record is a lease as one node has it.
@@ -572,34 +545,6 @@ const (
 	StateFrozen    = "frozen"
 	StateSuspended = "suspended"
 )
-
-// NodeRecord is what a node keeps of itself (quorum.md section 1).
-type NodeRecord struct {
-	Format     int // of the keys; see FormatNow
-	Cluster    string
-	N          int
-	Index      int
-	RunID      string // the server's, when the record was written
-	Replid     string // master_replid, likewise
-	State      string // StateOK, …
-	Reason     string
-	EverOK     bool
-	Era        int64 // = Known[Index]
-	Known      []int64
-	Instance   string   // nonce, new with each record
-	Token      Ballot   // of whoever freezes it
-	Pending    *Pending // laid down by Load, not committed
-	FenceFloor int64
-}
-
-// Pending is an identity that was loaded and waits for its commit.
-type Pending struct {
-	Token   Ballot
-	Cluster string
-	N       int
-	Index   int
-	Known   []int64
-}
 
 // FormatNow is the format of the records this version writes; a larger one is refused at start.
 const FormatNow = 1

@@ -74,21 +74,11 @@ func (n *Node) writable() *engine.Call {
 	call := n.queue[0]
 	n.queue = slices.Delete(n.queue, 0, 1)
 	c.batch = max(0, c.batch-1)
-	if c.refusal != nil && !servesReadmission(call.Op) {
+	if c.refusal != nil && !engine.ForNodesOut(call.Op) {
 		n.finish(call, &engine.Answer{Err: fmt.Errorf("%w: %w", engine.ErrOut, c.refusal)})
 		return nil
 	}
 	return call
-}
-
-// servesReadmission reports whether a node that does not count is still asked this.
-func servesReadmission(op engine.Op) bool {
-	switch op.(type) {
-	case *engine.Freeze, *engine.Load, *engine.Commit:
-		return true
-	default:
-		return false
-	}
 }
 
 // write puts the call on the connection. Called without Node.mu, because Fill takes the engine's locks.

@@ -50,7 +50,7 @@ var formingRules = []rule{
 		}
 		a = c.expect(engine.SaysDone, c.load(1))
 		c.equal("state", a.Node.State, engine.StateFrozen)
-		c.equal("pending", a.Node.Pending, &engine.Pending{Token: token(1), Cluster: clusterID, N: 3, Index: 1, Known: []int64{7, 7, 7}})
+		c.equal("pending", a.Node.Pending, &engine.Pending{Token: token(1), Cluster: clusterID, N: 3, Index: 1, Known: []int64{7, 7, 7}, Complete: true})
 		a = c.expect(engine.SaysDone, c.commit(1))
 		r := a.Node
 		if r.FenceFloor < a.Time {

@@ -70,7 +70,9 @@ func words(op engine.Op) []string {
 		return []string{op.Name, op.Kind}
 	case *engine.Drop:
 		return []string{op.Name, op.Kind}
-	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit:
+	case *engine.Read:
+		return []string{op.Semaphore}
+	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Note, *engine.Suspend:
 		return nil
 	default:
 		panic(fmt.Sprintf("enginetest: unknown operation %T", op))

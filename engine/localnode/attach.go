@@ -8,12 +8,12 @@ import (
 func (v *visit) attach(op *engine.Attach) {
 	m := v.semaphore
 	v.answer.Says = v.tryAttach(op)
-	v.tellLease(m.lease(op.Lease), m.limit())
+	v.tellLease(m.attempt(op.Lease, op.By), m.limit())
 }
 
 func (v *visit) tryAttach(op *engine.Attach) engine.Says {
 	m := v.semaphore
-	l := m.lease(op.Lease)
+	l := m.attempt(op.Lease, op.By)
 	switch {
 	case l == nil, l.by != op.By, m.barred(op.Lease, op.By, op.Owner, v.now):
 		return engine.SaysNo

@@ -32,7 +32,9 @@ func (m *semaphore) checkSlots() error {
 	var errs []error
 	uses := map[int]int{}
 	votes := map[int]string{}
-	m.leases.Scan(func(id string, l *lease) bool {
+	count := 0
+	m.scan(func(id string, l *lease) bool {
+		count++
 		if id != l.id || len(l.slots) == 0 {
 			errs = append(errs, fmt.Errorf("lease %s is kept as %s with the slots %q", l.id, id, l.slots))
 		}
@@ -70,10 +72,20 @@ func (m *semaphore) checkSlots() error {
 	if m.used.count != len(uses) || m.used.from(0).Len() != len(uses) || m.usedBelow != below {
 		errs = append(errs, fmt.Errorf("%d slots are used, %d below the limit; counted were %d and %d", len(uses), below, m.used.count, m.usedBelow))
 	}
-	if m.leases.Len() != len(m.lapses.items) {
-		errs = append(errs, fmt.Errorf("%d leases have %d ends", m.leases.Len(), len(m.lapses.items)))
+	if count != len(m.lapses.items) {
+		errs = append(errs, fmt.Errorf("%d leases have %d ends", count, len(m.lapses.items)))
 	}
 	return errors.Join(errs...)
+}
+
+// scan calls f with the id and the record of every attempt.
+func (m *semaphore) scan(f func(id string, l *lease) bool) {
+	m.leases.Scan(f)
+	for id, twins := range m.twins {
+		for _, l := range twins {
+			f(id, l)
+		}
+	}
 }
 
 // checkLine: the line is in order, with one place a replica.

@@ -18,7 +18,7 @@ func (v *visit) claim(op *engine.Claim) {
 		}
 	}
 	v.wakeHead("")
-	l := m.lease(op.Lease)
+	l := m.attempt(op.Lease, op.By)
 	v.tellLease(l, m.bound(op.Bound))
 	if a.Says == engine.SaysGranted {
 		a.Definition = l.definition // an old grant is a vote under the definition it was given under
@@ -33,7 +33,7 @@ func (v *visit) claim(op *engine.Claim) {
 // decide grants the claim or says why not.
 func (v *visit) decide(op *engine.Claim) engine.Says {
 	m := v.semaphore
-	own := m.lease(op.Lease)
+	own := m.attempt(op.Lease, op.By)
 	switch {
 	case !m.defined():
 		return engine.SaysUndefined
@@ -49,7 +49,7 @@ func (v *visit) decide(op *engine.Claim) engine.Says {
 		return engine.SaysOver
 	case m.value.Paused:
 		return engine.SaysPaused
-	case v.now < m.waitEnd:
+	case v.now < v.waitEnd():
 		return engine.SaysFull
 	}
 	free := m.free(m.bound(op.Bound))
@@ -106,8 +106,8 @@ func (v *visit) tellNextEnd() {
 		return
 	}
 	next := min(m.lapses.first(), m.cooling.first())
-	if v.now < m.waitEnd {
-		next = min(next, m.waitEnd)
+	if wait := v.waitEnd(); v.now < wait {
+		next = min(next, wait)
 	}
 	if p := m.placeOf(a.BeforeIs.Replica); p != nil && p.Order == a.BeforeIs {
 		next = min(next, p.passed)

@@ -7,10 +7,13 @@ import (
 
 // Clone returns an independent copy of the state, as if the node's memory had been copied. It shares only what never changes.
 func (s *State) Clone() *State {
-	c := &State{RunID: s.RunID, Replid: s.Replid, Nonce: s.Nonce, FenceStart: s.FenceStart, record: s.record, cluster: map[string]*register{}}
+	c := &State{RunID: s.RunID, Replid: s.Replid, Nonce: s.Nonce, FenceStart: s.FenceStart, record: s.record, floor: s.floor, cluster: map[string]*register{}}
 	for name, r := range s.cluster {
 		twin := *r
 		c.cluster[name] = &twin
+	}
+	if s.beside != nil {
+		c.beside = s.beside.Clone()
 	}
 	s.semaphores.Scan(func(name string, m *semaphore) bool {
 		c.semaphores.Set(name, m.clone())
@@ -33,7 +36,14 @@ func (m *semaphore) clone() *semaphore {
 	for _, l := range m.lapses.items {
 		twin := *l
 		twin.stored, twin.endless, twin.semaphore = stored{}, false, c
-		c.leases.Set(twin.id, &twin)
+		if m.lease(l.id) == l {
+			c.leases.Set(twin.id, &twin)
+		} else {
+			if c.twins == nil {
+				c.twins = map[string][]*lease{}
+			}
+			c.twins[twin.id] = append(c.twins[twin.id], &twin)
+		}
 		c.lapses.add(&twin)
 	}
 	for _, cool := range m.cooling.items {

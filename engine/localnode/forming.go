@@ -6,8 +6,11 @@ import (
 	"github.com/permitd/permitd/engine"
 )
 
-// form does the operations of forming and readmission, which a node that is out does too, and reports whether op is one.
+// form does the operations of forming and readmission that a node does which is out, too, and reports whether op is one.
 func (v *visit) form(op engine.Op) bool {
+	if !engine.ForNodesOut(op) {
+		return false
+	}
 	switch op := op.(type) {
 	case *engine.Freeze:
 		v.freeze(op)
@@ -15,8 +18,8 @@ func (v *visit) form(op engine.Op) bool {
 		v.load(op)
 	case *engine.Commit:
 		v.commit(op)
-	default:
-		return false
+	case *engine.Read:
+		v.readAll(op)
 	}
 	v.answer.Node = v.record
 	return true
@@ -54,15 +57,39 @@ func (v *visit) frozenBy(token engine.Ballot, runID string) bool {
 	return r != nil && r.State == engine.StateFrozen && r.Token == token && r.RunID == runID && v.RunID == runID
 }
 
-// load lays an identity down beside what the node has.
+// load lays down an identity, and a page of memory, beside what the node has.
 func (v *visit) load(op *engine.Load) {
 	v.answer.Says = engine.SaysNo
 	if !v.frozenBy(op.Token, op.RunID) {
 		return
 	}
-	v.setRecord(func(r *engine.NodeRecord) {
-		r.Pending = &engine.Pending{Token: op.Token, Cluster: op.Cluster, N: op.N, Index: op.Index, Known: slices.Clone(op.Known)}
-	})
+	p := v.record.Pending
+	begun := p != nil && p.Token == op.Token
+	switch {
+	case op.Seq == 0 && !(begun && p.Pages > 0):
+		v.beside = nil
+		p = &engine.Pending{
+			Token: op.Token, Cluster: op.Cluster, N: op.N, Index: op.Index, Known: slices.Clone(op.Known),
+		}
+		if op.Wait > 0 {
+			p.WaitEnd = v.now + op.Wait.Microseconds()
+		}
+	case begun && op.Seq == p.Pages-1: // again
+		v.answer.Says = engine.SaysDone
+		return
+	case !begun || op.Seq != p.Pages || p.Complete || v.beside == nil:
+		return
+	}
+	next := *p
+	if op.Page != nil {
+		if v.beside == nil {
+			v.beside = NewState()
+		}
+		v.lay(op.Page)
+		next.Pages++
+	}
+	next.Complete = !op.More
+	v.setRecord(func(r *engine.NodeRecord) { r.Pending = &next })
 	v.answer.Says = engine.SaysDone
 }
 
@@ -75,13 +102,17 @@ func (v *visit) commit(op *engine.Commit) {
 	case r != nil && r.State == engine.StateOK && r.Token == op.Token && r.RunID == op.RunID && v.RunID == op.RunID:
 		v.answer.Says = engine.SaysDone // again
 		return
-	case !v.frozenBy(op.Token, op.RunID), r.Pending == nil, r.Pending.Token != op.Token:
+	case !v.frozenBy(op.Token, op.RunID), r.Pending == nil, r.Pending.Token != op.Token, !r.Pending.Complete:
 		return
+	}
+	if v.beside != nil {
+		v.switchOver()
 	}
 	v.setRecord(func(r *engine.NodeRecord) {
 		p := r.Pending
 		r.Cluster, r.N, r.Index, r.Known, r.Era = p.Cluster, p.N, p.Index, p.Known, p.Known[p.Index]
-		r.State, r.EverOK, r.Pending = engine.StateOK, true, nil
+		r.State, r.EverOK, r.Pending, r.WaitEnd = engine.StateOK, true, nil, p.WaitEnd
+		r.Marks, r.Offsets = nil, nil // its clock may be another now
 		r.FenceFloor = max(r.FenceFloor, v.now, v.FenceStart)
 	})
 	v.answer.Says = engine.SaysDone

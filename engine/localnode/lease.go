@@ -1,15 +1,29 @@
 package localnode
 
 import (
+	"slices"
 	"time"
 
 	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/quorum"
 )
 
-// lease returns the record of a lease, or nil.
+// lease returns the record of a lease, or nil; of several the one that is not among the twins.
 func (m *semaphore) lease(id string) *lease {
 	l, _ := m.leases.Get(id)
+	return l
+}
+
+// attempt returns the record of an attempt; if there is none, that of another attempt of the lease, or nil.
+func (m *semaphore) attempt(id, by string) *lease {
+	l := m.lease(id)
+	if l != nil && l.by != by {
+		for _, twin := range m.twins[id] {
+			if twin.by == by {
+				return twin
+			}
+		}
+	}
 	return l
 }
 
@@ -17,7 +31,14 @@ func (m *semaphore) lease(id string) *lease {
 func (v *visit) add(l *lease) {
 	m := v.semaphore
 	l.semaphore = m
-	m.leases.Set(l.id, l)
+	if m.lease(l.id) == nil {
+		m.leases.Set(l.id, l)
+	} else {
+		if m.twins == nil {
+			m.twins = map[string][]*lease{}
+		}
+		m.twins[l.id] = append(m.twins[l.id], l)
+	}
 	m.lapses.add(l)
 	m.occupy(l.slots)
 	v.changes.keep(l)
@@ -26,10 +47,28 @@ func (v *visit) add(l *lease) {
 // drop takes a record out of the semaphore. What min_hold still keeps cools, if it may.
 func (v *visit) drop(l *lease, cool bool) {
 	m := v.semaphore
-	m.leases.Delete(l.id)
+	m.remove(l)
 	m.lapses.remove(l)
 	v.freeSlots(l, l.slots, cool)
 	v.changes.unkeep(l)
+}
+
+// remove takes a record out of its place, which a twin moves up to.
+func (m *semaphore) remove(l *lease) {
+	twins := m.twins[l.id]
+	switch {
+	case m.lease(l.id) != l:
+		twins = slices.DeleteFunc(twins, func(twin *lease) bool { return twin == l })
+	case len(twins) > 0:
+		m.leases.Set(l.id, twins[0])
+		twins = twins[1:]
+	default:
+		m.leases.Delete(l.id)
+		return
+	}
+	if m.twins[l.id] = twins; len(twins) == 0 {
+		delete(m.twins, l.id)
+	}
 }
 
 // take takes slots away from a record.

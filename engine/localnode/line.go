@@ -90,7 +90,7 @@ func (m *semaphore) waitsBefore(order engine.Order, now int64) (first engine.Ord
 func (v *visit) wakeHead(spared string) {
 	v.stirred = false
 	m := v.semaphore
-	if !m.defined() || m.value.Paused || v.now < m.waitEnd {
+	if !m.defined() || m.value.Paused || v.now < v.waitEnd() {
 		return
 	}
 	limit := m.limit()

@@ -116,6 +116,9 @@ func (o *opening) build(first, second *contents) *State {
 	if s.record != nil && s.record.FenceFloor < s.FenceStart {
 		s.setRecord(func(r *engine.NodeRecord) { r.FenceFloor = s.FenceStart })
 	}
+	if s.record != nil && s.record.Pending != nil && s.record.Pending.Pages > 0 {
+		s.setRecord(func(r *engine.NodeRecord) { r.Pending = nil }) // what was loaded was in memory only
+	}
 	for key, r := range first.registers {
 		if key.kind == engine.RegisterSemaphore {
 			s.semaphoreOf(key.name).register = r
@@ -172,7 +175,7 @@ func (s *State) restore(l *lease) {
 func (s *State) reconcile(endless []*lease) {
 	for _, old := range endless {
 		if m, ok := s.semaphores.Get(old.semaphore.name); ok {
-			if l := m.lease(old.id); l != nil {
+			if l := m.attempt(old.id, old.by); l != nil && l.by == old.by {
 				l.endless = true
 				continue
 			}

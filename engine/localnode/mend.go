@@ -8,12 +8,12 @@ import (
 func (v *visit) mend(op *engine.Mend) {
 	m := v.semaphore
 	v.answer.Says = v.tryMend(op)
-	v.tellLease(m.lease(op.Lease), m.limit())
+	v.tellLease(m.attempt(op.Lease, op.By), m.limit())
 }
 
 func (v *visit) tryMend(op *engine.Mend) engine.Says {
 	m := v.semaphore
-	l := m.lease(op.Lease)
+	l := m.attempt(op.Lease, op.By)
 	retry := op.New && op.Owner.Gen > 0
 	switch {
 	case v.now >= op.Until, m.barred(op.Lease, op.By, op.Owner, v.now), l != nil && !mendable(l, op):

@@ -164,7 +164,7 @@ func (n *Node) batch(calls []*engine.Call) {
 
 // execute runs one call.
 func (n *Node) execute(c *engine.Call, clock int64) (*engine.Answer, []engine.Wake) {
-	if err := refusal(n.state.Record()); err != nil && !forms(c.Op) {
+	if err := refusal(n.state.Record()); err != nil && !engine.ForNodesOut(c.Op) {
 		return &engine.Answer{Err: fmt.Errorf("%w: %w", engine.ErrOut, err)}, nil
 	}
 	var p engine.Placement
@@ -172,15 +172,6 @@ func (n *Node) execute(c *engine.Call, clock int64) (*engine.Answer, []engine.Wa
 		p = c.Fill()
 	}
 	return n.state.Apply(clock, c.Header, c.At, p, c.Op)
-}
-
-// forms reports whether an operation is one that a node does which is out.
-func forms(op engine.Op) bool {
-	switch op.(type) {
-	case *engine.Freeze, *engine.Load, *engine.Commit:
-		return true
-	}
-	return false
 }
 
 // keep makes durable what the calls changed.

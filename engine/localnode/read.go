@@ -20,6 +20,9 @@ func (v *visit) find(op *engine.Find) {
 	if l := v.semaphore.lease(op.Lease); l != nil {
 		record := v.recordOf(l)
 		v.answer.Record = &record
+		for _, twin := range v.semaphore.twins[op.Lease] {
+			v.answer.Twins = append(v.answer.Twins, v.recordOf(twin))
+		}
 	}
 	v.answer.Tombstones = v.semaphore.tombstonesOf(op.Lease, v.now)
 }
@@ -33,11 +36,14 @@ func (v *visit) view(op *engine.View) {
 		if id == op.Cursor {
 			return true
 		}
-		if len(page.Leases) == count {
-			page.Next = page.Leases[count-1].Lease
+		if len(page.Leases) >= count {
+			page.Next = page.Leases[len(page.Leases)-1].Lease
 			return false
 		}
 		page.Leases = append(page.Leases, v.recordOf(l))
+		for _, twin := range m.twins[id] {
+			page.Leases = append(page.Leases, v.recordOf(twin))
+		}
 		return true
 	})
 	if op.Cursor == "" {

@@ -100,7 +100,7 @@ func (v *visit) dropRegister(op *engine.Drop, r *register) {
 	}
 	if op.Kind == engine.RegisterSemaphore {
 		m := v.semaphore
-		if m.leases.Len() > 0 || len(m.cooling.items) > 0 || len(m.line) > 0 || v.now < m.waitEnd {
+		if m.leases.Len() > 0 || len(m.cooling.items) > 0 || len(m.line) > 0 || v.now < v.waitEnd() {
 			return
 		}
 		if m.lastFence > v.record.FenceFloor {

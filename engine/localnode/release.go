@@ -13,12 +13,12 @@ func (v *visit) release(op *engine.Release) {
 		spared = op.Replica
 	}
 	v.wakeHead(spared)
-	v.tellLease(m.lease(op.Lease), m.limit())
+	v.tellLease(m.attempt(op.Lease, op.By), m.limit())
 	v.tellOwnLine(op.Replica)
 }
 
 func (v *visit) giveBack(op *engine.Release) engine.Says {
-	l := v.semaphore.lease(op.Lease)
+	l := v.semaphore.attempt(op.Lease, op.By)
 	if l != nil && l.by != op.By {
 		l = nil // another attempt's: it stays
 	}

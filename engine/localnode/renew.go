@@ -8,12 +8,12 @@ import (
 func (v *visit) renew(op *engine.Renew) {
 	m := v.semaphore
 	v.answer.Says = v.tryRenew(op)
-	v.tellLease(m.lease(op.Lease), m.limit())
+	v.tellLease(m.attempt(op.Lease, op.By), m.limit())
 }
 
 func (v *visit) tryRenew(op *engine.Renew) engine.Says {
 	m := v.semaphore
-	l := m.lease(op.Lease)
+	l := m.attempt(op.Lease, op.By)
 	switch {
 	case v.now >= op.Until, m.barred(op.Lease, op.By, op.Owner, v.now), l != nil && (l.by != op.By || l.ver > op.Ver):
 		return engine.SaysNo

@@ -16,6 +16,7 @@ type semaphore struct {
 	register
 	name       string
 	leases     btree.Map[string, *lease]
+	twins      map[string][]*lease // by lease: attempts beside the one in leases, which a readmission has brought; nil: none ever was
 	lapses     ends[*lease]
 	cooling    ends[*cooling]
 	tombstones map[string][]*tombstone // by lease
@@ -151,6 +152,9 @@ func (m *semaphore) othersUse(slots quorum.Slots, record *lease) bool {
 	}
 	return false
 }
+
+// waitEnd is before when nothing is granted after a cold start; node clock, µs.
+func (v *visit) waitEnd() int64 { return max(v.semaphore.waitEnd, v.record.WaitEnd) }
 
 // nextFence is the fence of a new grant for which proposed was proposed.
 func (m *semaphore) nextFence(floor, proposed int64) int64 {

@@ -28,6 +28,8 @@ type State struct {
 	forgets    ends[*tombstone]     // of all semaphores: most are in one that is not used any more
 	cluster    map[string]*register // cluster-wide registers by name
 	changes    *changes             // nil: nobody wants to know
+	beside     *State               // what was loaded and is not committed; nil: nothing
+	floor      int64                // of what lies beside: the fence floor that came with it
 }
 
 // NewState returns the memory of a blank node.
@@ -82,6 +84,14 @@ func (v *visit) execute(op engine.Op) {
 		v.in(op.Semaphore, func() { v.view(op) })
 	case *engine.Names:
 		v.names(op)
+	case *engine.Mark:
+		v.mark(op)
+	case *engine.Suspend:
+		v.suspend(op)
+	case *engine.Note:
+		v.note(op)
+	case *engine.Read:
+		v.readAll(op)
 	default:
 		v.executeRegister(op)
 	}

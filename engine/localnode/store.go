@@ -148,7 +148,7 @@ func writeRegister(b *sealedBucket, key registerKey, r *register) error {
 
 // writeEndless keeps a lease without an end, and removes one that is over or has an end now.
 func writeEndless(b *sealedBucket, l *lease, skew int64) error {
-	switch name := appendString(appendString(nil, l.semaphore.name), l.id); {
+	switch name := appendString(appendString(appendString(nil, l.semaphore.name), l.id), l.by); {
 	case l.lasting():
 		return b.put(name, func(to []byte) []byte { return appendLease(to, l, skew) })
 	case l.endless:

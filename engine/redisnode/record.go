@@ -60,7 +60,7 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	}
 	if values["pending"] != "" {
 		f := read("pending")
-		r.Pending = &engine.Pending{Token: f.ballot(), N: f.int(), Index: f.int(), Known: f.eras(), Cluster: f.text()}
+		r.Pending = &engine.Pending{Token: f.ballot(), N: f.int(), Index: f.int(), Known: f.eras(), Cluster: f.text(), Complete: true}
 		if f.end() != nil {
 			err = fmt.Errorf("node record: pending: %w", f.err)
 		}
