@@ -57,7 +57,7 @@ func (p *params) create() *engine.Definition {
 	if !ok {
 		return &engine.Definition{Limit: p.integer("create", 0, 1, engine.LimitMax)}
 	}
-	def, invalid := o.creation()
+	def, invalid := o.creation(engine.Definition{})
 	err := firstError(o.end(), o.inside(invalid), o.inside(def.Validate()))
 	if err != nil && p.err == nil {
 		p.err = err

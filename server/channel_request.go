@@ -52,7 +52,7 @@ func (c *channel) begin(ref, id string) (semaphore string, err error) {
 	defer c.mu.Unlock()
 	if r := c.leases[id]; r != nil {
 		semaphore = r.semaphore
-	} else if semaphore = c.ended.semaphore(id); semaphore == "" {
+	} else if semaphore = c.ended.get(id); semaphore == "" {
 		return "", newProblem(kindUnknownLease, "this connection has no such lease")
 	}
 	if c.live+len(c.busy) >= 2*channelRequestsMax {

@@ -25,6 +25,7 @@ const (
 type params struct {
 	list   []param
 	prefix string // before names in errors: "create." of the object create
+	nulls  bool   // null may be given: in a merge patch, where it stands for the default
 	err    error
 }
 
@@ -40,16 +41,19 @@ type param struct {
 // server does not notice that a client leaves.
 func readParams(r *http.Request) (*params, error) {
 	p := &params{}
+	return p, p.read(r)
+}
+
+func (p *params) read(r *http.Request) error {
 	p.addForm(r.URL.RawQuery)
 	if r.ContentLength == 0 {
-		return p, nil
+		return nil
 	}
 	body, err := readBody(r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		p.addBody(string(body), r.Header.Get("Content-Type"))
 	}
-	p.addBody(string(body), r.Header.Get("Content-Type"))
-	return p, nil
+	return err
 }
 
 // readBody reads a body within the time that the server gives to a request.
@@ -142,7 +146,7 @@ func (p *params) add(v param) {
 		p.refuse("", "there are more than %d parameters", paramsMax)
 	case p.given(v.name):
 		p.refuse(v.name, "%q is given twice", p.prefix+v.name)
-	case v.json && v.text == "null":
+	case v.null() && !p.nulls:
 		p.refuse(v.name, "%q is null; leave it out instead", p.prefix+v.name)
 	default:
 		p.list = append(p.list, v)
@@ -205,6 +209,9 @@ func (p *params) integer(name string, otherwise, low, high int) int {
 	if v == nil {
 		return otherwise
 	}
+	if v.null() {
+		return 0
+	}
 	n, ok := parseInteger(v.text)
 	if !ok || n < int64(low) || n > int64(high) {
 		p.fail(name, "must be an integer from %d to %d", low, high)
@@ -217,6 +224,9 @@ func (p *params) duration(name string, otherwise, low, high time.Duration) time.
 	v := p.take(name)
 	if v == nil {
 		return otherwise
+	}
+	if v.null() {
+		return 0
 	}
 	d, ok := v.duration()
 	switch {
@@ -234,6 +244,9 @@ func (p *params) text(name string, most int) string {
 	if v == nil {
 		return ""
 	}
+	if v.null() {
+		return ""
+	}
 	text, ok := v.string()
 	switch {
 	case !ok:
@@ -244,10 +257,13 @@ func (p *params) text(name string, most int) string {
 	return text
 }
 
-// flag takes true or false.
-func (p *params) flag(name string) bool {
+// flag takes true or false; otherwise, if it was not given.
+func (p *params) flag(name string, otherwise bool) bool {
 	v := p.take(name)
 	if v == nil {
+		return otherwise
+	}
+	if v.null() {
 		return false
 	}
 	if v.text != "true" && v.text != "false" {
@@ -267,6 +283,9 @@ func (p *params) object(name string) (o *params, ok bool) {
 	o.addJSON(v.text)
 	return o, true
 }
+
+// null reports whether null was given, which only a merge patch may.
+func (v *param) null() bool { return v.json && v.text == "null" }
 
 func (v *param) duration() (time.Duration, bool) {
 	text, ok := v.string()

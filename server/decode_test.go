@@ -32,7 +32,7 @@ func TestParametersComeFromTheQueryAFormOrJSON(t *testing.T) {
 		"JSON with escapes":    paramsOf("", `{"permits":3,"wait":"25\u0073","holder":"a\u006e\u0020na","fl\u0061g":true}`),
 	} {
 		permits, wait := p.integer("permits", 1, 1, 10), p.duration("wait", time.Second, 0, time.Minute)
-		holder, flag := p.text("holder", 20), p.flag("flag")
+		holder, flag := p.text("holder", 20), p.flag("flag", false)
 		if err := p.end(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -29,38 +29,38 @@ func definitionOf(d engine.Definition) definitionJSON {
 	}
 }
 
-// definition takes what an operator declares. The engine checks the ranges; invalid is a field whose
-// zero would mean its default, which nobody who writes 0 means.
-func (p *params) definition() (d engine.Definition, invalid error) {
-	d, invalid = p.creation()
-	d.PriorityStep = p.span("priority_step")
-	d.Paused = p.flag("paused")
-	d.Description = p.text("description", engine.DescriptionMax)
+// definition takes what an operator declares; what is not given stays as it is in d. The engine checks the ranges; invalid is
+// a field whose zero would mean its default, which nobody who writes 0 means.
+func (p *params) definition(d engine.Definition) (_ engine.Definition, invalid error) {
+	d, invalid = p.creation(d)
+	d.PriorityStep = p.span("priority_step", d.PriorityStep)
+	d.Paused = p.flag("paused", d.Paused)
+	if p.given("description") {
+		d.Description = p.text("description", engine.DescriptionMax)
+	}
 	return d, firstError(invalid, p.notZero("priority_step", d.PriorityStep == 0))
 }
 
 // creation takes what a definition may say that a request brings along.
-func (p *params) creation() (d engine.Definition, invalid error) {
-	d = engine.Definition{
-		Limit:      p.integer("limit", 0, -integerMax, integerMax),
-		TTL:        p.span("ttl"),
-		TTLMax:     p.span("ttl_max"),
-		MinHold:    p.span("min_hold"),
-		HoldMax:    p.span("hold_max"),
-		MaxWaiters: p.integer("max_waiters", 0, -integerMax, integerMax),
-	}
+func (p *params) creation(d engine.Definition) (_ engine.Definition, invalid error) {
+	d.Limit = p.integer("limit", d.Limit, -integerMax, integerMax)
+	d.TTL = p.span("ttl", d.TTL)
+	d.TTLMax = p.span("ttl_max", d.TTLMax)
+	d.MinHold = p.span("min_hold", d.MinHold)
+	d.HoldMax = p.span("hold_max", d.HoldMax)
+	d.MaxWaiters = p.integer("max_waiters", d.MaxWaiters, -integerMax, integerMax)
 	return d, firstError(
 		p.notZero("ttl", d.TTL == 0), p.notZero("ttl_max", d.TTLMax == 0), p.notZero("max_waiters", d.MaxWaiters == 0),
 	)
 }
 
 // span takes a duration whose range the engine checks.
-func (p *params) span(name string) time.Duration {
-	return p.duration(name, 0, math.MinInt64, math.MaxInt64)
+func (p *params) span(name string, otherwise time.Duration) time.Duration {
+	return p.duration(name, otherwise, math.MinInt64, math.MaxInt64)
 }
 
 func (p *params) notZero(name string, zero bool) error {
-	if zero && p.given(name) {
+	if v := p.find(name); zero && v != nil && !v.null() {
 		return &engine.InvalidError{Field: name, Detail: "must not be 0; leave it out for its default"}
 	}
 	return nil

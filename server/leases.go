@@ -78,6 +78,10 @@ func (s *Server) listLeases(c echo.Context) error {
 		return err
 	}
 	list, next := leasePage(list, after, count)
+	return answerLeases(c, list, next)
+}
+
+func answerLeases(c echo.Context, list []engine.LeaseInfo, next *string) error {
 	if wantsText(c.Request()) {
 		rows := make([][]string, len(list))
 		for i, l := range list {

@@ -46,6 +46,13 @@ func pathName(u *url.URL) (string, bool) {
 	return name, found && err == nil
 }
 
+// pathLease returns the segment behind /leases/, decoded exactly once; ok is false for what can not be the id of a lease.
+func pathLease(u *url.URL) (id string, ok bool) {
+	path := u.EscapedPath()
+	id, err := url.PathUnescape(path[strings.LastIndexByte(path, '/')+1:])
+	return id, err == nil && id != "" && len(id) <= capabilityMax && plainText(id)
+}
+
 // checkName refuses what can not be a name of a semaphore; field is where it stood.
 func checkName(field, name string) error {
 	if e, ok := errors.AsType[*engine.InvalidError](engine.ValidName(name)); ok {

@@ -77,7 +77,7 @@ func (s *Server) putSemaphore(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	def, invalid := p.definition()
+	def, invalid := p.definition(engine.Definition{})
 	cond, err := condition(c.Request())
 	if err := firstError(p.end(), err, invalidDefinition(invalid)); err != nil {
 		return err
@@ -137,24 +137,6 @@ func (s *Server) listSemaphores(c echo.Context) error {
 		page.Next = &next
 	}
 	return answerJSON(c, http.StatusOK, page)
-}
-
-func (s *Server) deleteSemaphore(c echo.Context) error {
-	p, name, err := s.begin(c)
-	if err != nil {
-		return err
-	}
-	cond, err := condition(c.Request())
-	if err := firstError(p.end(), err); err != nil {
-		return err
-	}
-	if cond.IfAbsent {
-		return badRequest("If-None-Match", "what is not there can not be deleted")
-	}
-	if err := s.engine.Delete(c.Request().Context(), name, cond, anonymous); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
 }
 
 // begin reads the parameters and the name of a request that concerns one semaphore.

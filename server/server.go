@@ -43,6 +43,7 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	ids     requestIDs
 	taken   connectionCount
+	done    sharedRecent // what operators ended, by what they asked for
 
 	draining atomic.Bool
 	channels channels
@@ -82,15 +83,18 @@ func (s *Server) routes() {
 	s.get(problemsPath, s.problems)
 	s.get("/v1/nodes", s.nodes)
 	s.get("/v1/semaphores", s.listSemaphores)
-	s.echo.Match([]string{"GET", "HEAD", "PUT", "DELETE"}, "/v1/semaphores/", s.noName)
+	s.echo.Match([]string{"GET", "HEAD", "PUT", "PATCH", "DELETE"}, "/v1/semaphores/", s.noName)
 	s.get("/v1/semaphores/:name", s.getSemaphore)
 	s.echo.PUT("/v1/semaphores/:name", s.putSemaphore)
+	s.echo.PATCH("/v1/semaphores/:name", s.patchSemaphore)
 	s.echo.DELETE("/v1/semaphores/:name", s.deleteSemaphore)
 	s.echo.POST("/v1/semaphores/:name/acquire", s.acquire)
 	s.echo.POST("/v1/semaphores/:name/release", s.release)
 	s.echo.POST("/v1/semaphores/:name/renew", s.renew)
 	s.get("/v1/semaphores/:name/leases", s.listLeases)
+	s.echo.DELETE("/v1/semaphores/:name/leases/:id", s.breakLease)
 	s.get("/v1/semaphores/:name/waiters", s.listWaiters)
+	s.get("/v1/leases", s.findLeases)
 	s.echo.GET("/v1/ws", s.openChannel)
 }
 

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// breakLease ends a lease, whoever holds it.
+func (s *Server) breakLease(c echo.Context) error {
+	p, name, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	id, ok := pathLease(c.Request().URL)
+	p.reason()
+	if err := p.end(); err != nil {
+		return err
+	}
+	if !ok {
+		return newProblem(kindUnknownLease, "%s", engine.ErrUnknownLease.Error())
+	}
+	broken, err := s.engine.Break(c.Request().Context(), name, id)
+	if err != nil {
+		return err
+	}
+	// Repeated, it answers as the first time, though nothing is left that could be broken.
+	key := "lease " + id + " " + name
+	weight := broken.Weight
+	if weight == 0 {
+		weight, _ = strconv.Atoi(s.done.get(key)) // "": it was broken at another replica
+	}
+	s.done.add(key, strconv.Itoa(weight))
+	if wantsText(c.Request()) {
+		return answerText(c, http.StatusOK, "broken\n")
+	}
+	return answerJSON(c, http.StatusOK, brokenJSON{ID: id, State: "broken", Weight: weight})
+}
+
+type brokenJSON struct {
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Weight int    `json:"weight"` // that was held; 0 if it was broken at another replica
+}

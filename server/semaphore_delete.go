@@ -1,0 +1,71 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// reasonMax bounds the bytes of what an operator says why.
+const reasonMax = 200
+
+// reason takes why an operator does something, for those who will ask.
+func (p *params) reason() string {
+	reason := p.text("reason", reasonMax)
+	if !plainText(reason) {
+		p.fail("reason", "must not have control characters")
+	}
+	return reason
+}
+
+// deleteSemaphore removes a semaphore that has no holders; with break=true, also one that has: their leases are broken.
+func (s *Server) deleteSemaphore(c echo.Context) error {
+	p, name, err := s.begin(c)
+	if err != nil {
+		return err
+	}
+	breaking := p.flag("break", false)
+	p.reason()
+	cond, err := condition(c.Request())
+	if err := firstError(p.end(), err); err != nil {
+		return err
+	}
+	if cond.IfAbsent {
+		return badRequest("If-None-Match", "what is not there can not be deleted")
+	}
+	ctx := c.Request().Context()
+	if breaking {
+		_, err = s.engine.DeleteBreaking(ctx, name, cond, anonymous)
+	} else {
+		err = s.engine.Delete(ctx, name, cond, anonymous)
+	}
+	again := deletion{name, cond.IfRev, breaking}
+	switch {
+	case err == nil:
+		s.done.add(again.key(), "deleted")
+	case !errors.Is(err, engine.ErrUnknownSemaphore) || !again.named() || s.done.get(again.key()) == "":
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// deletion is how a deletion is known again that a proxy repeats. One that names neither a revision nor the breaking of leases
+// is not: the second of two people who delete a semaphore should hear that there is none.
+type deletion struct {
+	semaphore string
+	rev       int64
+	breaking  bool
+}
+
+func (d deletion) named() bool { return d.rev > 0 || d.breaking }
+
+func (d deletion) key() string {
+	kind := "delete "
+	if d.breaking {
+		kind = "break "
+	}
+	return kind + etag(d.rev) + d.semaphore
+}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
+)
+
+// patchTries bounds how often a change is made anew because somebody else has changed the semaphore in between.
+const patchTries = 8
+
+// patchSemaphore changes what a merge patch (RFC 7396) names and leaves the rest as it is; null puts the default back.
+func (s *Server) patchSemaphore(c echo.Context) error {
+	p := &params{nulls: true}
+	if err := p.read(c.Request()); err != nil {
+		return err
+	}
+	name, err := semaphoreName(c.Request(), p)
+	if err != nil {
+		return err
+	}
+	cond, err := condition(c.Request())
+	if err == nil && cond.IfAbsent {
+		err = badRequest("If-None-Match", "what is not there can not be changed; PUT declares it")
+	}
+	if err != nil {
+		return err
+	}
+	sem, err := s.patch(c.Request().Context(), name, p, cond, anonymous)
+	if err != nil {
+		return invalidDefinition(err)
+	}
+	return answerSemaphore(c, http.StatusOK, sem)
+}
+
+// patch makes the change on the revision that it has read, so that two changes of different fields are both kept. What is
+// in force already is answered as it is, whatever revision was named: then the change was made before.
+func (s *Server) patch(ctx context.Context, name string, p *params, cond engine.Condition, by string) (engine.Semaphore, error) {
+	for range patchTries {
+		sem, err := s.engine.Semaphore(ctx, name)
+		if err != nil {
+			return sem, err
+		}
+		def, invalid := p.definition(sem.Definition)
+		if err := firstError(p.end(), invalid); err != nil {
+			return sem, err
+		}
+		rev := cmp.Or(cond.IfRev, sem.Rev)
+		if rev > sem.Rev {
+			return sem, engine.ErrRevMismatch
+		}
+		changed, _, err := s.engine.Put(ctx, name, def, engine.Condition{IfRev: rev}, by)
+		if cond.IfRev > 0 || !errors.Is(err, engine.ErrRevMismatch) {
+			return changed, err
+		}
+	}
+	return engine.Semaphore{}, engine.ErrRevMismatch
+}
