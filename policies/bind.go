@@ -1,0 +1,107 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// CheckBinding looks whether a binding can work: its fields, whether there is such a policy, and whether the module takes the
+// configuration. The errors are *BindingError, ErrUnknownPolicy, ErrUnavailable and those of the store.
+func (h *Host) CheckBinding(ctx context.Context, b Binding) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	x, err := h.index(ctx)
+	if err != nil {
+		return err
+	}
+	if x.Policies[b.Policy] == nil {
+		return ErrUnknownPolicy
+	}
+	p := h.policy(b.Policy)
+	if p == nil {
+		return ErrUnavailable
+	}
+	v := p.acquire()
+	if v == nil {
+		return ErrUnavailable
+	}
+	defer v.release()
+	i, logs, err := v.program.instantiate(ctx, b.Config)
+	if err == nil {
+		i.close()
+		return nil
+	}
+	fault, _ := errors.AsType[*Fault](err)
+	detail := fault.Error()
+	for _, line := range logs {
+		detail += "; " + line.Text
+	}
+	return &BindingError{"config", detail}
+}
+
+// Bind notes that a semaphore is bound to a policy, so that the policy is kept and its instances are made ahead. A binding of the
+// same semaphore before it is replaced.
+func (h *Host) Bind(semaphore string, b Binding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bound[semaphore] = b
+}
+
+// Unbind forgets the binding of a semaphore.
+func (h *Host) Unbind(semaphore string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.bound, semaphore)
+}
+
+// Ready tells whether every policy that is bound here is at work; the error names one that is not.
+func (h *Host) Ready() error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for semaphore, b := range h.bound {
+		p := h.policies[b.Policy]
+		if p == nil || p.current.Load() == nil {
+			return fmt.Errorf("policy %q of semaphore %q: %w", b.Policy, semaphore, ErrUnavailable)
+		}
+	}
+	return nil
+}
+
+// configs are the configurations bound to a policy here.
+func (h *Host) configs(name string) map[string]int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	configs := map[string]int{}
+	for _, b := range h.bound {
+		if b.Policy == name && len(configs) < h.cfg.Slots {
+			configs[b.Config]++
+		}
+	}
+	return configs
+}
+
+// users are the semaphores bound to a policy, as far as known.
+func (h *Host) users(ctx context.Context, name string) ([]string, error) {
+	users := map[string]bool{}
+	if h.cfg.UsedBy != nil {
+		all, err := h.cfg.UsedBy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, semaphore := range all {
+			users[semaphore] = true
+		}
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for semaphore, b := range h.bound {
+		if b.Policy == name {
+			users[semaphore] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(users)), nil
+}

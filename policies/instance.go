@@ -1,0 +1,131 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// instance is a module with a memory of its own, for one goroutine at a time. After any error it is thrown away: it looks
+// open, but a guest that was stopped midway is not what it was.
+type instance struct {
+	module   api.Module
+	evaluate api.Function
+	config   string
+	stack    [4]uint64
+	uses     int
+	born     time.Time
+	bornSize uint32 // bytes of memory
+}
+
+// instantiate makes an instance for a configuration: the start function, _initialize and configure have startTimeMax in all.
+// The error is a *Fault.
+func (p *program) instantiate(ctx context.Context, config string) (*instance, []LogLine, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeMax)
+	defer cancel()
+	c := &call{Context: ctx, phase: starting, request: &Request{}, config: config, now: began.UnixMilli()}
+	module, err := p.runtime.InstantiateModule(c, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return nil, c.said.logs, c.faultOf(err)
+	}
+	i := &instance{module: module, config: config, born: began}
+	if err := i.start(p, c); err != nil {
+		i.close()
+		return nil, c.said.logs, err
+	}
+	i.evaluate = module.ExportedFunction(exportEvaluate)
+	i.bornSize = module.Memory().Size()
+	return i, c.said.logs, nil
+}
+
+// start runs what a module has to run before the first evaluation.
+func (i *instance) start(p *program, c *call) error {
+	if p.initializes {
+		if _, err := i.module.ExportedFunction(exportInitialize).Call(c); err != nil {
+			return c.faultOf(err)
+		}
+	}
+	if !p.configures {
+		return nil
+	}
+	c.phase = configuring
+	results, err := i.module.ExportedFunction(exportConfigure).Call(c)
+	if err != nil {
+		return c.faultOf(err)
+	}
+	if code := int32(uint32(results[0])); code != 0 {
+		return &Fault{FaultBadResult, fmt.Sprintf("configure answered %d", code)}
+	}
+	return nil
+}
+
+// run evaluates a request. After a fault the instance must be thrown away; late tells that it had been closed before the
+// call, by the deadline of an earlier one that had already answered.
+func (i *instance) run(c *call) (answer int64, fault *Fault, late bool) {
+	r := c.request
+	i.stack = [...]uint64{uint64(r.Requested), uint64(r.Limit), uint64(r.Available), uint64(r.Waiting)}
+	i.uses++
+	if err := i.evaluate.CallWithStack(c, i.stack[:]); err != nil {
+		exit, isExit := errors.AsType[*sys.ExitError](err)
+		late = isExit && c.fault == nil && c.Err() == nil && deadlineCode(exit.ExitCode())
+		return 0, c.faultOf(err), late
+	}
+	answer = int64(i.stack[0])
+	if answer < answerDeny {
+		return 0, &Fault{FaultBadResult, fmt.Sprintf("evaluate answered %d", answer)}, false
+	}
+	return answer, nil, false
+}
+
+// Answers of evaluate below 1.
+const (
+	answerNone = 0
+	answerDeny = -1
+)
+
+func deadlineCode(code uint32) bool {
+	return code == sys.ExitCodeDeadlineExceeded || code == sys.ExitCodeContextCanceled
+}
+
+// faultOf says what an error of the runtime means. Its text carries stacks, so of it only the first line is kept.
+func (c *call) faultOf(err error) *Fault {
+	if c.fault != nil {
+		return c.fault
+	}
+	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
+		if c.Err() != nil && deadlineCode(exit.ExitCode()) {
+			return &Fault{FaultTimeout, "stopped in " + phaseNames[c.phase]}
+		}
+		return &Fault{FaultExit, fmt.Sprintf("exit code %d", exit.ExitCode())}
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	line = strings.TrimPrefix(line, "wasm error: ")
+	line = strings.TrimSuffix(line, " (recovered by wazero)")
+	return &Fault{FaultTrap, bounded([]byte(line), detailMax)}
+}
+
+// spent tells why an instance is not to be used again, if so.
+func (i *instance) spent(now time.Time) string {
+	size := i.module.Memory().Size()
+	switch {
+	case i.module.IsClosed():
+		return discardClosed
+	case i.uses >= instanceUsesMax:
+		return discardUses
+	case now.Sub(i.born) >= instanceAgeMax:
+		return discardAge
+	case size > i.bornSize && size >= instanceBytesMax:
+		return discardMemory
+	}
+	return ""
+}
+
+// close frees the instance. It has no files that could fail to close.
+func (i *instance) close() { _ = i.module.Close(context.Background()) }

@@ -1,0 +1,12 @@
+package policies
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	CompileIfAsked()
+	goleak.VerifyTestMain(m)
+}

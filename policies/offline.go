@@ -1,0 +1,80 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+)
+
+// Module is a module loaded outside any host, for a look at it without a server.
+type Module struct {
+	Report    Report
+	program   *program
+	directory string
+}
+
+// Load takes a module through the stages of an upload. A *Refusal is the module's fault. Close frees what is returned.
+func Load(ctx context.Context, engine Engine, in io.Reader) (_ *Module, err error) {
+	wasm, err := readModule(in)
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{}
+	if m.directory, err = os.MkdirTemp("", cacheName); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(m.directory))
+		}
+	}()
+	w, err := newWorkshop(usable(engine, slog.New(slog.DiscardHandler)), m.directory)
+	if err != nil {
+		return nil, err
+	}
+	if m.program, m.Report, err = w.build(ctx, wasm); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Evaluate asks the module, in a new instance. The error is an *AttributeError.
+func (m *Module) Evaluate(ctx context.Context, config string, r *Request) (Decision, error) {
+	if err := CheckAttributes(r.Attributes); err != nil {
+		return Decision{}, err
+	}
+	return m.program.dryRun(ctx, config, r), nil
+}
+
+// Close frees the module.
+func (m *Module) Close() error {
+	m.program.close()
+	return os.RemoveAll(m.directory)
+}
+
+// dryRun evaluates in a new instance; the logs are those of configure and of evaluate.
+func (p *program) dryRun(ctx context.Context, config string, r *Request) Decision {
+	i, logs, err := p.instantiate(ctx, config)
+	if err != nil {
+		fault, _ := errors.AsType[*Fault](err)
+		return Decision{Act: ActDeny, Outcome: OutcomeFault, Fault: fault, Logs: logs}
+	}
+	defer i.close()
+	d := i.once(ctx, r, TimeoutUsual)
+	d.Logs = append(logs, d.Logs...)
+	return d
+}
+
+// readModule reads at most as much as a module may have.
+func readModule(in io.Reader) ([]byte, error) {
+	wasm, err := io.ReadAll(io.LimitReader(in, ModuleMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(wasm) > ModuleMax {
+		return nil, tooLarge()
+	}
+	return wasm, nil
+}

@@ -1,0 +1,151 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// version is a program at work under a policy's name. It lives as long as somebody holds a reference: the policy while it is the
+// current one, and each call. The last to let go closes the runtime.
+type version struct {
+	generation int64
+	report     Report
+	program    *program
+	pool       *pool
+	breaker    breaker
+	meter      *meter
+	refs       atomic.Int64
+	spawn      func(func()) // the host's: it waits for what runs there
+}
+
+// newVersion has one reference, its maker's.
+func newVersion(p *program, r Report, generation int64, slots int, m *meter, spawn func(func())) *version {
+	v := &version{
+		generation: generation, report: r, program: p, pool: newPool(p, slots, m), meter: m, spawn: spawn,
+	}
+	v.refs.Store(1)
+	m.runtimes.Add(1)
+	return v
+}
+
+// retain takes a reference, unless the last is gone.
+func (v *version) retain() bool {
+	for {
+		n := v.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if v.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (v *version) release() {
+	if v.refs.Add(-1) > 0 {
+		return
+	}
+	v.pool.close()
+	v.program.close()
+	v.meter.runtimes.Add(-1)
+}
+
+// decide evaluates a request for a binding. The error is the request's own end.
+func (v *version) decide(ctx context.Context, b *Binding, r *Request) (Decision, error) {
+	allowed, probe := v.breaker.allow(time.Now())
+	if !allowed {
+		return v.failed(newCall(ctx, r, b.Config), b, &Fault{FaultBreakerOpen, ""}), nil
+	}
+	if err := v.pool.enter(ctx); err != nil {
+		if probe {
+			v.breaker.skipped()
+		}
+		if fault, ok := errors.AsType[*Fault](err); ok {
+			return v.failed(newCall(ctx, r, b.Config), b, fault), nil
+		}
+		return Decision{}, err
+	}
+	defer v.pool.leave()
+	d := v.ask(ctx, b, r)
+	v.breaker.ended(time.Now(), d.Fault != nil, probe)
+	v.meter.evaluated(d.Outcome, d.Elapsed)
+	return d, nil
+}
+
+// ask evaluates in an instance. One that turns out to have been closed by the deadline of a call before, which had answered
+// already, is replaced once.
+func (v *version) ask(ctx context.Context, b *Binding, r *Request) Decision {
+	fresh := b.Isolation == IsolationFresh
+	for retried := false; ; retried = true {
+		i, err := v.pool.take(ctx, b.Config, fresh)
+		if err != nil {
+			fault, _ := errors.AsType[*Fault](err)
+			return v.failed(newCall(ctx, r, b.Config), b, fault)
+		}
+		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout())
+		c := newCall(deadline, r, b.Config)
+		began := time.Now()
+		answer, fault, late := i.run(c)
+		took := time.Since(began)
+		cancel()
+		v.after(ctx, i, fault, late, fresh)
+		if late && !retried {
+			continue
+		}
+		var d Decision
+		if fault != nil {
+			d = v.failed(c, b, fault)
+		} else {
+			d = c.answered(answer)
+		}
+		d.Elapsed = took
+		return d
+	}
+}
+
+// after gives an instance back, or throws it away.
+func (v *version) after(ctx context.Context, i *instance, fault *Fault, late, fresh bool) {
+	switch {
+	case late:
+		v.pool.discard(i, discardClosed)
+	case fault != nil:
+		v.pool.discard(i, discardFault)
+	case fresh:
+		v.pool.discard(i, discardFresh)
+	default:
+		v.pool.put(i)
+	}
+	if fresh {
+		v.prepare(ctx, i.config)
+	}
+}
+
+// prepare makes an instance ahead for the next call that wants a fresh one. A failure shows in that call.
+func (v *version) prepare(ctx context.Context, config string) {
+	v.spawn(func() {
+		if v.retain() {
+			defer v.release()
+			_ = v.pool.prepare(ctx, config)
+		}
+	})
+}
+
+func (v *version) failed(c *call, b *Binding, fault *Fault) Decision {
+	v.meter.faulted(fault.Kind)
+	return c.faulted(fault, b.OnFault)
+}
+
+// warm makes as many instances as a predecessor had, up to the number of slots a configuration.
+func (v *version) warm(ctx context.Context, counts map[string]int) error {
+	for config, n := range counts {
+		for range min(n, cap(v.pool.slots)) {
+			err := v.pool.prepare(ctx, config)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
