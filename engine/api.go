@@ -82,6 +82,8 @@ type Ask struct {
 	Priority int           // -PriorityMax to PriorityMax; a head start, see Definition.PriorityStep
 	Kept     bool          // the engine renews the lease until it is released, cancelled or lost
 	Holder   HolderInfo
+	Key      string      // names the request: asking again with it, on any replica, is the same request; of Holder.Principal alone
+	Ticket   string      // of a Refusal: resumes its place in line
 	Create   *Definition // creates the semaphore when there is none; compared with what it was created by
 }
 
@@ -98,12 +100,15 @@ type Lease struct {
 	TTL        time.Duration // Never: until released; then Validity and RenewAfter are 0
 	Validity   time.Duration // from now on
 	RenewAfter time.Duration
+	Replayed   bool // it was granted before, to the same request or to whom it is attached from
 }
 
 // Refusal says that a request was not granted in time, and how things stand.
 type Refusal struct {
 	Limit, InUse, Waiting, Ahead int
 	RetryAfter                   time.Duration // when trying again may help; > 0
+	Ticket                       string        // of one that has waited: resumes its place on any replica, for TicketValid
+	PlaceKept                    time.Duration // for so long its key resumes its place here; 0: it has none
 }
 
 // Outcome is what became of a request: Refusal is nil exactly if it was granted.

@@ -180,6 +180,11 @@ func (s *semaphore) failWaiters(err error) {
 			r.fail(err)
 		}
 	}
+	for _, r := range s.named {
+		if r.phase == seeking {
+			r.fail(err)
+		}
+	}
 	s.settled()
 }
 

@@ -216,7 +216,8 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 	if ours {
 		return nil
 	}
-	return e.attach(ctx, s, f)
+	_, err = e.attach(ctx, s, f)
+	return err
 }
 
 // forgetEnded drops what this replica still has of a lease that the nodes have no more.
@@ -229,7 +230,7 @@ func (e *Engine) forgetEnded(s *semaphore, id string) {
 }
 
 // attach takes a lease over from the replica that has it, or from the life before a restart.
-func (e *Engine) attach(ctx context.Context, s *semaphore, f *found) error {
+func (e *Engine) attach(ctx context.Context, s *semaphore, f *found) (l *lease, err error) {
 	owner := Owner{Gen: f.owner.Gen + 1, Nonce: newID()}
 	op := &Attach{
 		Semaphore: s.name, Lease: f.best.Lease, By: f.best.By, Owner: owner, Slots: f.best.Slots, Ver: f.best.Ver, Left: f.left,
@@ -246,19 +247,19 @@ func (e *Engine) attach(ctx context.Context, s *semaphore, f *found) error {
 	}
 	switch {
 	case answered(answers) < e.quorum:
-		return ErrQuorumUnavailable
+		return nil, ErrQuorumUnavailable
 	case len(members) < e.quorum:
-		return ErrInProgress // somebody else is at it, or it ended
+		return nil, ErrInProgress // somebody else is at it, or it ended
 	}
 	s.locked(func() {
 		if old := s.leases[op.Lease]; old != nil {
 			s.lose(old, "moved")
 		}
-		l := s.leaseOf(f.best, f)
+		l = s.leaseOf(f.best, f)
 		l.owner, l.heldAt = owner, asked
 		l.end = e.validity(asked, l.ttl, ends, members)
 		s.leases[l.id] = l
 		e.keeper.set(l, l.nextDue(asked))
 	})
-	return nil
+	return l, nil
 }

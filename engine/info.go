@@ -14,12 +14,13 @@ type info struct {
 	Via       string        `json:"v,omitempty"`
 	Requested int           `json:"r,omitempty"` // permits, before a policy weighed them
 	TTL       time.Duration `json:"t,omitempty"` // as asked for: what is left at the nodes does not tell it
+	Params    uint32        `json:"k,omitempty"` // of a request with a key or a ticket: Ask.params
 }
 
 // info is the Info of the lease that the request will get.
 func (r *Request) info() string {
 	h := r.ask.Holder
-	data, err := json.Marshal(info{h.Holder, h.Principal, h.Address, h.Via, r.ask.Permits, r.ttl})
+	data, err := json.Marshal(info{h.Holder, h.Principal, h.Address, h.Via, r.ask.Permits, r.ttl, r.params})
 	if err != nil {
 		panic(fmt.Sprintf("engine: an info can not be encoded: %v", err)) // it has only strings and numbers
 	}

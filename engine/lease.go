@@ -30,6 +30,8 @@ type lease struct {
 	renewal *renewal      // under way
 	warned  bool          // expiring was told
 
+	replayed bool // found on the nodes for whoever asked again
+
 	due   time.Duration // guarded by keeper.mu: when the keeper looks at it
 	index int           // in the keeper's heap; -1: not in it
 }
@@ -43,6 +45,9 @@ func (l *lease) agrees(b *quorum.Ballot) bool {
 func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 	r, now := a.r, s.e.cfg.Now()
 	s.line.leave(r)
+	if s.named[r.id] == r {
+		delete(s.named, r.id)
+	}
 	s.noteFree(a)
 	s.noteBeyond(a)
 	l := &lease{
@@ -97,8 +102,12 @@ func (l *lease) confirm(r *Request) {
 	s := l.s
 	l.renew(r.ttl, func(err error) {
 		switch {
+		case r.phase == ended && l.replayed: // whoever asked is gone: it lives until its TTL
 		case r.phase == ended: // cancelled meanwhile
 			s.release(l, &Release{Owner: l.owner, Why: WhyGivenBack})
+		case err != nil && l.replayed: // it was granted by another, and stays
+			s.forget(l)
+			r.fail(ErrQuorumUnavailable)
 		case err != nil:
 			s.release(l, &Release{Owner: l.owner, Why: WhyGivenBack})
 			r.fail(ErrQuorumUnavailable)
@@ -115,9 +124,11 @@ func (s *semaphore) deliver(l *lease) {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	s.granted++
-	s.active = now
-	s.lastGrant = time.Now()
+	if !l.replayed {
+		s.granted++
+		s.active = now
+		s.lastGrant = time.Now()
+	}
 	s.e.keeper.set(l, l.nextDue(now))
 	r.events.Granted(l.told(now))
 }
@@ -127,13 +138,17 @@ func (l *lease) told(now time.Duration) Lease {
 	t := Lease{
 		Capability: capability(l.s.e.secretKey(), l.s.name, l.id), ID: l.id, Semaphore: l.s.name,
 		Requested: l.asked, Weight: l.weight, Slots: l.slots, Fence: l.fence, Holder: decodeInfo(l.info).Holder, TTL: l.ttl,
+		Replayed: l.replayed,
 	}
-	if l.r != nil {
+	if l.r != nil && !l.replayed {
 		t.Holder = l.r.ask.Holder.Holder
 	}
 	if l.ttl != Never {
 		t.Validity = max(0, l.end-now)
 		t.RenewAfter = l.ttl / 3
+	}
+	if l.replayed {
+		t.TTL = l.usual // not what was left of it
 	}
 	return t
 }

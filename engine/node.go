@@ -433,6 +433,7 @@ type Tombstone struct {
 	AnyOwner bool
 	Why      string
 	Left     time.Duration
+	Age      time.Duration // since it was written here
 }
 
 // ViewPage is a page of a semaphore as one node has it.

@@ -11,6 +11,7 @@ type phase uint8
 
 const (
 	arriving   phase = iota // waits for the definition
+	seeking                 // finds out whether it has a lease already
 	waiting                 // in line, with or without a claim under way
 	confirming              // granted with 60 s, its real TTL is under way
 	holding                 // granted and told
@@ -19,10 +20,12 @@ const (
 
 // Request is one Ask under way, and the lease that comes of it. Safe for concurrent use.
 type Request struct {
-	s      *semaphore
-	ask    Ask
-	events Events
-	id     string // of the lease
+	s        *semaphore
+	ask      Ask
+	events   Events // set before, but for Leave
+	id       string // of the lease
+	params   uint32 // Ask.params
+	attaches bool   // to a lease that there is; it never claims
 
 	// Guarded by s.mu.
 	phase    phase
@@ -54,7 +57,7 @@ func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
 	if ask.Permits == 0 {
 		ask.Permits = 1
 	}
-	r := &Request{ask: ask, events: events, id: newID(), weight: ask.Permits, start: -1, told: -1}
+	r := &Request{ask: ask, events: events, weight: ask.Permits, start: -1, told: -1}
 	s := e.semaphore(name)
 	defer s.unlock()
 	r.s = s
@@ -64,12 +67,14 @@ func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
 		r.fail(err)
 		return r
 	}
-	if s.def == nil || s.def.Deleted { // another replica may have created it
-		s.arrivals = append(s.arrivals, r)
-		s.read()
-		return r
+	switch err := r.identify(); {
+	case err != nil:
+		r.fail(err)
+	case r.ask.Key != "" || r.ask.Ticket != "":
+		s.again(r)
+	default:
+		s.comesIn(r)
 	}
-	s.admit(r)
 	return r
 }
 
@@ -105,9 +110,12 @@ func (s *semaphore) admit(r *Request) {
 		return
 	}
 	now := s.e.cfg.Now()
-	r.order = Order{
-		Arrival: s.e.arrival() - int64(r.ask.Priority)*int64(s.def.Definition.PriorityStep/time.Microsecond),
-		Replica: s.e.replica, Seq: s.e.seq.Add(1),
+	resumes := r.order.Arrival != 0
+	if !resumes {
+		r.order.Arrival = s.e.arrival() - int64(r.ask.Priority)*int64(s.def.Definition.PriorityStep/time.Microsecond)
+	}
+	if r.order.Seq == 0 {
+		r.order.Replica, r.order.Seq = s.e.replica, s.e.seq.Add(1)
 	}
 	head := s.line.head()
 	mayClaim := head == nil || r.order.Compare(head.order) < 0
@@ -116,7 +124,7 @@ func (s *semaphore) admit(r *Request) {
 		r.phase = waiting // a try never overtakes a waiter
 		r.refuse(now)
 		return
-	case !mayClaim && s.line.waiters+s.elsewhere >= s.def.Definition.MaxWaiters:
+	case !mayClaim && !resumes && s.line.waiters+s.elsewhere >= s.def.Definition.MaxWaiters:
 		r.fail(ErrTooManyWaiters)
 		return
 	}
@@ -199,6 +207,9 @@ func (r *Request) tellAhead(now time.Duration) {
 // end is the last that happens to a request. mu is held.
 func (r *Request) end() {
 	r.phase = ended
+	if r.s.named[r.id] == r {
+		delete(r.s.named, r.id)
+	}
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -227,6 +238,12 @@ func (r *Request) refuse(now time.Duration) {
 		after = next
 	}
 	ref.RetryAfter = min(after+random(after), retryAfterMax)
+	if r.ask.Wait > 0 || r.ask.Ticket != "" {
+		ref.Ticket = r.ticket(now)
+		if s.keepPlace(r); r.ask.Key != "" {
+			ref.PlaceKept = PlaceKept
+		}
+	}
 	r.end()
 	r.events.Refused(ref)
 }
@@ -239,14 +256,21 @@ func (r *Request) Cancel() {
 		phase := r.phase
 		r.end()
 		switch phase {
-		case arriving, ended:
+		case ended:
+		case arriving, seeking:
+			r.s.keepPlace(r)
 		case waiting:
 			// A claim under way goes on; what it is granted is given back by its verdict.
+			r.s.keepPlace(r)
 			r.s.leaves(r)
 		case confirming:
 			// Its confirmation gives it back.
 		case holding:
-			r.s.release(r.lease, &Release{Owner: r.lease.owner, Why: WhyReleased})
+			why := WhyReleased
+			if r.ask.Key != "" {
+				why = WhyCleaned // it was told, but maybe in vain: it cools, and its key is free
+			}
+			r.s.release(r.lease, &Release{Owner: r.lease.owner, Why: why})
 		}
 	})
 }

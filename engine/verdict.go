@@ -29,6 +29,22 @@ func (s *semaphore) refused(a *attempt) {
 	r.splits = 0
 	s.line.returns(r)
 	s.noteFree(a)
+	if countSays(a.says, SaysExists) > 0 { // its lease was granted meanwhile through another replica, or is being given back
+		s.line.leave(r)
+		if r.rereads++; r.rereads > rereadsMax {
+			r.fail(ErrInProgress)
+			return
+		}
+		r.phase, s.named[r.id] = seeking, r
+		time.AfterFunc(jitter(), func() {
+			s.locked(func() {
+				if r.phase == seeking {
+					s.seek(r)
+				}
+			})
+		})
+		return
+	}
 	r.over = countSays(a.says, SaysOver) > 0
 	if a.partial() {
 		r.lost(now)

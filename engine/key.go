@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Limits of what names a request.
+const (
+	KeyMax       = 128              // characters of a key
+	PlaceKept    = 15 * time.Second // how long a place in line is kept for whoever asks again with its key
+	TicketValid  = 10 * time.Minute // how long a ticket resumes a place
+	awayMax      = 100_000          // places kept for those who are away, of one semaphore; beyond it none is kept
+	keyReusedFor = time.Minute      // how long after its release a key says how its lease ended
+)
+
+// Errors of asking again.
+var (
+	ErrSuperseded = errors.New("the same request was made again, and waits in place of this one")
+	ErrKeyReused  = errors.New("the key was used for a request with other parameters")
+)
+
+// ValidKey reports why a key cannot be one: 1 to KeyMax of A-Z a-z 0-9 . _ ~ -.
+func ValidKey(key string) error {
+	wrong := len(key) == 0 || len(key) > KeyMax || strings.ContainsFunc(key, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._~-", c))
+	})
+	if wrong {
+		return &InvalidError{Field: "key", Detail: fmt.Sprintf("must be 1 to %d of A-Z a-z 0-9 . _ ~ -", KeyMax)}
+	}
+	return nil
+}
+
+// keyedID is the id of the lease that a request with this key gets, on every replica the same.
+func keyedID(secret []byte, principal, semaphore, key string) string {
+	h := hmac.New(sha256.New, secret)
+	for _, part := range []string{"key", principal, semaphore, key} {
+		var n [4]byte
+		binary.BigEndian.PutUint32(n[:], uint32(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	return idEncoding.EncodeToString(h.Sum(nil)[:10])
+}
+
+// params tells requests with other parameters apart. How long one waits may differ from time to time.
+func (a *Ask) params() uint32 {
+	h := sha256.New()
+	create := Definition{}
+	if a.Create != nil {
+		create = a.Create.filled()
+	}
+	fmt.Fprintf(h, "%d %d %d %v %+v", a.Permits, a.TTL, a.Priority, a.Create != nil, create)
+	return binary.BigEndian.Uint32(h.Sum(nil))
+}
+
+// kept is a place in line whose owner is away.
+type kept struct {
+	order  Order
+	since  time.Duration
+	params uint32
+	until  time.Duration
+}
+
+// identify gives a request its lease id, and with a ticket its old place. A request that is not named gets a new id. mu is held.
+func (r *Request) identify() error {
+	r.id, r.params = newID(), r.ask.params()
+	if r.ask.Key != "" {
+		if err := ValidKey(r.ask.Key); err != nil {
+			return err
+		}
+		r.id = keyedID(r.s.e.secretKey(), r.ask.Holder.Principal, r.s.name, r.ask.Key)
+	}
+	if r.ask.Ticket == "" {
+		return nil
+	}
+	t, ok := r.s.e.openTicket(r.s.name, r.ask.Ticket)
+	switch {
+	case !ok || r.ask.Key != "" && t.id != r.id:
+		return &InvalidError{Field: "ticket", Detail: "is not one of this request, or older than 10 minutes"}
+	case t.params != r.params:
+		return ErrKeyReused
+	}
+	r.id, r.order.Arrival = t.id, t.arrival
+	r.since -= time.Duration(max(0, r.s.e.arrival()-t.asked)) * time.Microsecond
+	return nil
+}
+
+// again lets a request in that may have been made before: it takes the place of one that waits, or finds out what became of the
+// first. mu is held.
+func (s *semaphore) again(r *Request) {
+	if old := s.named[r.id]; old != nil {
+		if old.params != r.params {
+			r.fail(ErrKeyReused)
+			return
+		}
+		if s.supersede(old, r); r.phase == waiting {
+			return
+		}
+	}
+	if p, ok := s.away[r.id]; ok && s.e.cfg.Now() < p.until {
+		if p.params != r.params {
+			r.fail(ErrKeyReused)
+			return
+		}
+		r.order, r.since = p.order, p.since
+	}
+	delete(s.away, r.id)
+	s.named[r.id] = r
+	s.seek(r)
+}
+
+// supersede lets r stand where old does, if that is in line; old hears so. A claim under way goes on for r. mu is held.
+func (s *semaphore) supersede(old, r *Request) {
+	r.order, r.since = old.order, old.since
+	if s.line.has(old) {
+		r.ttl, r.phase, r.weight, r.claimed = old.ttl, waiting, old.weight, old.claimed
+		a := old.attempt
+		s.line.leave(old)
+		s.line.enter(r)
+		if a != nil {
+			s.line.claims(r)
+			old.attempt, r.attempt, a.r = nil, a, r
+		}
+	}
+	old.fail(ErrSuperseded)
+	if r.phase == waiting {
+		s.named[r.id] = r
+		s.waits(r, s.e.cfg.Now())
+		s.settled()
+	}
+}
+
+// keepPlace keeps the place of a request that ends without a lease, for whoever asks again with its key. mu is held.
+func (s *semaphore) keepPlace(r *Request) {
+	if r.ask.Key != "" && r.order.Arrival != 0 && len(s.away) < awayMax {
+		s.away[r.id] = kept{r.order, r.since, r.params, s.e.cfg.Now() + PlaceKept}
+	}
+}
+
+// forgetAway drops the places that were kept long enough. mu is held.
+func (s *semaphore) forgetAway(now time.Duration) {
+	for id, p := range s.away {
+		if now >= p.until {
+			delete(s.away, id)
+		}
+	}
+}
