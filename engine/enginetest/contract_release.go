@@ -20,7 +20,8 @@ var releaseRules = []rule{
 		list := c.tombstones("L")
 		c.equal("tombstones", len(list), 1)
 		c.about("left", list[0].Left, time.Minute)
-		list[0].Left = 0
+		c.about("age", -list[0].Age, 0)
+		list[0].Left, list[0].Age = 0, 0
 		c.equal("tombstone", list[0], engine.Tombstone{By: "L/1", Owner: release.Owner, Why: engine.WhyReleased})
 	}},
 	{"a repeated release changes nothing", func(c *contract) {

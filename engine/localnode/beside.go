@@ -21,6 +21,7 @@ func (v *visit) lay(page *engine.Page) {
 		if m.tombstone(t.Lease, t.By, v.now) == nil {
 			b.addTombstone(&tombstone{
 				ending: ending{at: end(v.now, t.Left)}, semaphore: m, lease: t.Lease, by: t.By, owner: t.Owner, anyOwner: t.AnyOwner, why: t.Why,
+				since: v.ago(t.Age),
 			})
 		}
 	}

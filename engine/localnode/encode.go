@@ -35,6 +35,7 @@ func appendEntry(b []byte, x storable) []byte {
 		b = appendOwner(b, x.owner)
 		b = appendBool(b, x.anyOwner)
 		b = appendString(b, x.why)
+		b = binary.AppendVarint(b, x.since)
 		return binary.AppendVarint(b, x.at)
 	case *semaphore:
 		b = appendString(append(b, kindSemaphore), x.name)

@@ -96,7 +96,8 @@ func (c *contents) addEntry(r *reader) {
 		c.cooling = append(c.cooling, x)
 	case kindTombstone:
 		x := &tombstone{semaphore: c.semaphoreOf(r.string())}
-		x.lease, x.by, x.owner, x.anyOwner, x.why, x.at = r.string(), r.string(), r.owner(), r.bool(), r.string(), r.int()
+		x.lease, x.by, x.owner, x.anyOwner, x.why = r.string(), r.string(), r.owner(), r.bool(), r.string()
+		x.since, x.at = r.int(), r.int()
 		c.tombstones = append(c.tombstones, x)
 	case kindSemaphore:
 		m := c.semaphoreOf(r.string())

@@ -75,7 +75,7 @@ func (v *visit) list(page *engine.Page, cursor string) {
 		if v.now < t.at {
 			page.Tombstones = append(page.Tombstones, engine.TombstoneCopy{
 				Semaphore: t.semaphore.name, Lease: t.lease,
-				Tombstone: engine.Tombstone{By: t.by, Owner: t.owner, AnyOwner: t.anyOwner, Why: t.why, Left: until(v.now, t.at)},
+				Tombstone: t.told(v.now),
 			})
 		}
 	}

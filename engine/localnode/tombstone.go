@@ -17,6 +17,7 @@ type tombstone struct {
 	owner     engine.Owner
 	anyOwner  bool
 	why       string
+	since     int64 // node clock, µs
 }
 
 // tombstone returns what is remembered of an attempt, or nil.
@@ -57,6 +58,7 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 	}
 	t := &tombstone{
 		ending: ending{at: until}, semaphore: m, lease: op.Lease, by: op.By, owner: op.Owner, anyOwner: op.AnyOwner, why: op.Why,
+		since: v.now,
 	}
 	v.addTombstone(t)
 	v.changes.keep(t)
@@ -121,12 +123,18 @@ func (v *visit) forget(t *tombstone) {
 	v.changes.unkeep(t)
 }
 
+// told is the tombstone as others hear of it.
+func (t *tombstone) told(now int64) engine.Tombstone {
+	age := time.Duration(max(0, now-t.since)) * time.Microsecond
+	return engine.Tombstone{By: t.by, Owner: t.owner, AnyOwner: t.anyOwner, Why: t.why, Left: until(now, t.at), Age: age}
+}
+
 // tombstonesOf lists what is remembered of a lease, in the order of its attempts.
 func (m *semaphore) tombstonesOf(lease string, now int64) []engine.Tombstone {
 	var list []engine.Tombstone
 	for _, t := range m.tombstones[lease] {
 		if now < t.at {
-			list = append(list, engine.Tombstone{By: t.by, Owner: t.owner, AnyOwner: t.anyOwner, Why: t.why, Left: until(now, t.at)})
+			list = append(list, t.told(now))
 		}
 	}
 	slices.SortFunc(list, func(a, b engine.Tombstone) int { return cmp.Compare(a.By, b.By) })

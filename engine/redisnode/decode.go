@@ -99,7 +99,7 @@ func (r *reply) find(a *engine.Answer, lease string) {
 	}
 	for len(r.rest) > 0 {
 		f := fields{rest: r.take()}
-		t := engine.Tombstone{By: f.text(), Left: f.left(a.Time), AnyOwner: f.flag(), Owner: f.owner(), Why: f.text()}
+		t := engine.Tombstone{By: f.text(), Left: f.left(a.Time), AnyOwner: f.flag(), Owner: f.owner(), Why: f.text(), Age: since(a.Time, f.number())}
 		a.Tombstones = append(a.Tombstones, t)
 		r.note(f.end())
 	}

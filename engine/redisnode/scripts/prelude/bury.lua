@@ -28,7 +28,7 @@ local function bury(by, owner, any, why, life)
     end
   end
   if not stone then
-    stone = { by = by, over = 0, any = any, owner = owner, why = why }
+    stone = { by = by, over = 0, any = any, owner = owner, why = why, since = stamp }
     stones[#stones + 1] = stone
   end
   stone.over = format('%.0f', math.max(stone.over, now + life))
@@ -49,7 +49,7 @@ local function bury(by, owner, any, why, life)
   local texts = {}
   for i = 1, #stones do
     local stone = stones[i]
-    texts[i] = stone.by .. ' ' .. stone.over .. ' ' .. stone.any .. ' ' .. stone.owner .. ' ' .. stone.why
+    texts[i] = stone.by .. ' ' .. stone.over .. ' ' .. stone.any .. ' ' .. stone.owner .. ' ' .. stone.why .. ' ' .. stone.since
   end
   call('HSET', key, grave, table.concat(texts, ','))
 end

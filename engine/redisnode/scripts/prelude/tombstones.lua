@@ -3,7 +3,7 @@
 -- what is in it can get, so no million fields are freed at once.
 --
 -- KEYS[1]  has "short" and "long": "<which generation is written to, 0 or 1> <since when, µs>"
--- KEYS[6], KEYS[7]  the generations of the short ones, hashes: "<lease> <semaphore>" has "by until any owner why" of each
+-- KEYS[6], KEYS[7]  the generations of the short ones, hashes: "<lease> <semaphore>" has "by until any owner why since" of each
 --                   attempt, joined by commas; owner is "gen nonce". Those of the long ones: ":long:" for ":short:"
 
 local grave = lease .. ' ' .. KEYS[2]:sub(#KEYS[1] + 1) -- the name, after "<prefix>:sem:": as long as "<prefix>:node"
@@ -15,9 +15,9 @@ local function dig(key)
   local text = call('HGET', key, grave)
   if text then
     plots[#plots + 1] = key
-    for by, over, any, owner, why in gmatch(text, '([^ ,]*) (%d+) (%d) (%d+ [^ ,]*) ([^ ,]*)') do
+    for by, over, any, owner, why, since in gmatch(text, '([^ ,]*) (%d+) (%d) (%d+ [^ ,]*) ([^ ,]*) (%d+)') do
       if now < tonumber(over) then
-        stones[#stones + 1] = { by = by, over = over, any = any, owner = owner, why = why }
+        stones[#stones + 1] = { by = by, over = over, any = any, owner = owner, why = why, since = since }
       end
     end
   end
