@@ -23,23 +23,24 @@ type semaphore struct {
 	reading    bool
 	arrivals   []*Request // wait for the definition
 	line       line
-	named      map[string]*Request // by lease id: with a key or a ticket, that seek or wait
-	away       map[string]kept     // by lease id: places kept
-	leases     map[string]*lease   // by id: what this replica granted or attached
-	places     []Order             // by node: this replica's own place there, as last told
-	lining     []bool              // by node: a line is under way
-	unanswered []int               // by node: claims under way there
-	givingBack []int               // by node: give-backs under way there
-	free       int                 // free slots, as last told, less what was claimed since
-	inUse      int                 // as last told
-	fence      int64               // the largest seen
-	elsewhere  int                 // waiters of other replicas, as last told
-	before     int                 // those of them before this replica's head, as last told
-	recheck    *time.Timer         // next claim of the head without a wake; see setRecheck
+	leases     map[string]*lease // by id: what this replica granted or attached
+	places     []Order           // by node: this replica's own place there, as last told
+	lining     []bool            // by node: a line is under way
+	unanswered []int             // by node: claims under way there
+	givingBack []int             // by node: give-backs under way there
+	free       int               // free slots, as last told, less what was claimed since
+	inUse      int               // as last told
+	fence      int64             // the largest seen
+	elsewhere  int               // waiters of other replicas, as last told
+	before     int               // those of them before this replica's head, as last told
+	recheck    *time.Timer       // next claim of the head without a wake; see setRecheck
 	recheckAt  time.Duration
 	touched    time.Duration // last use, for forgetting it
 	active     time.Duration // when this replica last granted, renewed or released
 	shrink     shrink
+
+	named map[string]*Request // by lease id: with a key or a ticket, that seek or wait
+	away  map[string]kept     // by lease id: places kept
 
 	granted   int64
 	lastGrant time.Time
@@ -75,9 +76,10 @@ func (e *Engine) semaphore(name string) *semaphore {
 		if s == nil {
 			s = &semaphore{
 				e: e, name: name, outbox: make([][]*Call, len(e.peers)), line: newLine(),
-				leases: map[string]*lease{}, named: map[string]*Request{}, away: map[string]kept{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
+				leases: map[string]*lease{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
 				unanswered: make([]int, len(e.peers)), givingBack: make([]int, len(e.peers)),
 			}
+			s.named, s.away = map[string]*Request{}, map[string]kept{}
 			e.sems[name] = s
 		}
 		e.semMu.Unlock()
@@ -119,8 +121,11 @@ const semaphoreIdle = time.Minute
 func (e *Engine) forgetIdle(now time.Duration) {
 	for _, s := range e.semaphores() {
 		s.mu.Lock()
-		s.forgetAway(now)
-		if now-s.touched > semaphoreIdle && len(s.named) == 0 && len(s.away) == 0 && s.line.len() == 0 && len(s.leases) == 0 && len(s.arrivals) == 0 && !s.reading {
+		if s.forgetAway(now); len(s.named)+len(s.away) > 0 {
+			s.mu.Unlock()
+			continue
+		}
+		if now-s.touched > semaphoreIdle && s.line.len() == 0 && len(s.leases) == 0 && len(s.arrivals) == 0 && !s.reading {
 			s.gone = true
 			if s.recheck != nil {
 				s.recheck.Stop()
