@@ -122,10 +122,13 @@ func (e *Engine) tickLoop() {
 	}
 }
 
-// eachSecond tells waiters their place and forgets idle semaphores.
+// eachSecond tells waiters their place and forgets places kept long enough and idle semaphores.
 func (e *Engine) eachSecond(now time.Duration) {
 	for _, s := range e.semaphores() {
-		s.locked(func() { s.tellWaiters(now) })
+		s.locked(func() {
+			s.tellWaiters(now)
+			s.forgetAway(now)
+		})
 	}
 	e.forgetIdle(now)
 }

@@ -139,6 +139,7 @@ func (s *semaphore) supersede(old, r *Request) {
 // keepPlace keeps the place of a request that ends without a lease, for whoever asks again with its key. mu is held.
 func (s *semaphore) keepPlace(r *Request) {
 	if r.ask.Key != "" && r.order.Arrival != 0 && len(s.away) < awayMax {
+		s.touched = s.e.cfg.Now() // it is not forgotten before
 		s.away[r.id] = kept{r.order, r.since, r.params, s.e.cfg.Now() + PlaceKept}
 	}
 }

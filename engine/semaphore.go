@@ -121,10 +121,6 @@ const semaphoreIdle = time.Minute
 func (e *Engine) forgetIdle(now time.Duration) {
 	for _, s := range e.semaphores() {
 		s.mu.Lock()
-		if s.forgetAway(now); len(s.named)+len(s.away) > 0 {
-			s.mu.Unlock()
-			continue
-		}
 		if now-s.touched > semaphoreIdle && s.line.len() == 0 && len(s.leases) == 0 && len(s.arrivals) == 0 && !s.reading {
 			s.gone = true
 			if s.recheck != nil {
