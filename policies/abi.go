@@ -49,10 +49,11 @@ var hostFunctions = [...]hostFunction{
 // abortFunction is what AssemblyScript calls when an assertion fails.
 var abortFunction = hostFunction{"abort", funcType{i32x4, ""}, abort, starting}
 
-// goFunction wraps a host function for the runtime: it finds the call and refuses what is out of turn.
+// goFunction wraps a host function for the runtime: it looks at the deadline and refuses what is out of turn.
 func (f *hostFunction) goFunction() api.GoModuleFunction {
 	return api.GoModuleFunc(func(ctx context.Context, module api.Module, stack []uint64) {
-		c, _ := ctx.Value(callKey{}).(*call)
+		c := callOf(ctx)
+		c.look()
 		if c.phase < f.from {
 			c.end(FaultBadCall, f.name+" in "+phaseNames[c.phase])
 		}
@@ -68,6 +69,13 @@ func (ended) Error() string { return "ended by the host" }
 func (c *call) end(kind FaultKind, detail string) {
 	c.fault = &Fault{kind, bounded([]byte(detail), detailMax)}
 	panic(ended{})
+}
+
+// look ends a call whose time is over. Compiled code looks only where it loops.
+func (c *call) look() {
+	if c.Err() != nil {
+		c.end(FaultTimeout, "stopped in "+phaseNames[c.phase])
+	}
 }
 
 // text is a view of a stretch of the guest's memory.

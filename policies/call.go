@@ -99,6 +99,9 @@ func newCall(deadline context.Context, r *Request, config string) *call {
 
 type callKey struct{}
 
+// callOf is the call that a host function was called in; the host calls modules with nothing else.
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
 // Value gives the call itself to host functions.
 func (c *call) Value(key any) any {
 	if key == (callKey{}) {

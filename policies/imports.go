@@ -107,7 +107,7 @@ func (m *module) hasImports(from string) bool {
 // serve makes the imports of a module available in a runtime.
 func serve(ctx context.Context, r wazero.Runtime, m *module) error {
 	if m.hasImports(wasiModule) {
-		if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
+		if err := serveWASI(ctx, r); err != nil {
 			return err
 		}
 	}

@@ -101,8 +101,13 @@ func (w *wasm) bytes() []byte {
 		id      byte
 		entries [][]byte
 	}{
-		{sectionType, w.types}, {sectionImport, w.imports}, {sectionFunction, w.functions}, {sectionTable, w.tables},
-		{sectionMemory, w.memories}, {sectionGlobal, w.globals}, {sectionExport, w.exports},
+		{sectionType, w.types},
+		{sectionImport, w.imports},
+		{sectionFunction, w.functions},
+		{sectionTable, w.tables},
+		{sectionMemory, w.memories},
+		{sectionGlobal, w.globals},
+		{sectionExport, w.exports},
 	} {
 		if len(part.entries) > 0 {
 			out = append(out, sec(part.id, vec(part.entries))...)
@@ -147,7 +152,7 @@ func answers(n int64) []byte { return policyOf(func(*wasm) [][]byte { return [][
 // Instructions.
 func i64(n int64) []byte        { return cat([]byte{0x42}, s(n)) }
 func i32c(n int64) []byte       { return cat([]byte{0x41}, s(int64(int32(n)))) }
-func callOf(index int) []byte   { return cat([]byte{opCall}, u(index)) }
+func callTo(index int) []byte   { return cat([]byte{opCall}, u(index)) }
 func localGet(index int) []byte { return cat([]byte{0x20}, u(index)) }
 func localSet(index int) []byte { return cat([]byte{0x21}, u(index)) }
 
@@ -181,7 +186,7 @@ func moody() []byte {
 			when(askLoop, loopForever),
 			when(askTrap, unreachable),
 			when(askBadResult, i64(-2), []byte{0x0f}),
-			when(askRecurse, i64(60), callOf(recurse), drop),
+			when(askRecurse, i64(60), callTo(recurse), drop),
 			when(askGrow, i32c(1), []byte{0x40, 0}, drop),
 			i64(3),
 		}
@@ -192,7 +197,7 @@ func moody() []byte {
 func doubling(w *wasm) int {
 	self := len(w.imports) + len(w.functions)
 	t := funcType{i64x1, i64x1}
-	again := cat(localGet(0), i64(1), []byte{0x7d}, callOf(self))
+	again := cat(localGet(0), i64(1), []byte{0x7d}, callTo(self))
 	return w.function(t,
 		localGet(0), []byte{0x50, 0x04, 0x40}, i64(0), []byte{0x0f, 0x0b}, // if n == 0 return 0
 		again, again, []byte{0x7c})

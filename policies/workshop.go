@@ -13,8 +13,9 @@ import (
 // workshop turns uploaded bytes into programs, one at a time.
 type workshop struct {
 	engine    Engine
-	directory string        // private; one folder of code a module
-	bench     chan struct{} // holds an element while something is built
+	directory string          // private; one folder of code a module
+	bench     chan struct{}   // holds an element while something is built; guards what follows
+	done      map[string]bool // modules whose code this process has had compiled
 }
 
 // newWorkshop works in a directory that nobody else may write: what lies there is run as it is.
@@ -25,7 +26,7 @@ func newWorkshop(engine Engine, directory string) (*workshop, error) {
 	if err := os.Chmod(directory, 0o700); err != nil {
 		return nil, err
 	}
-	return &workshop{engine, directory, make(chan struct{}, 1)}, nil
+	return &workshop{engine, directory, make(chan struct{}, 1), map[string]bool{}}, nil
 }
 
 // Report is what an upload tells of a module.
@@ -74,10 +75,11 @@ func (w *workshop) build(ctx context.Context, wasm []byte) (*program, Report, er
 
 func (w *workshop) compile(ctx context.Context, name string, m *module, rewritten []byte) (*program, error) {
 	folder := filepath.Join(w.directory, name)
-	if w.engine == Compiler {
+	if w.engine == Compiler && !w.done[name] {
 		if err := compileInChild(ctx, folder, rewritten); err != nil {
 			return nil, err
 		}
+		w.done[name] = true
 	}
 	p, err := load(ctx, w.engine, folder, m, rewritten)
 	if err == nil {
@@ -101,6 +103,7 @@ func (w *workshop) sweep(keep func(sum string) bool) error {
 		if keep(f.Name()) {
 			continue
 		}
+		delete(w.done, f.Name())
 		if err := os.RemoveAll(filepath.Join(w.directory, f.Name())); err != nil {
 			return err
 		}
