@@ -12,17 +12,23 @@ import (
 
 // announce says that the server listens, and how to try it.
 func (f *serveFlags) announce(w io.Writer, addr net.Addr, nodes []engine.Node) {
-	url := "http://" + reachable(addr)
-	fmt.Fprintf(w, `permitd %s on http://%s, %s, %s
+	scheme, token := "http", ""
+	if f.tlsCert != "" {
+		scheme = "https"
+	}
+	if !f.open() {
+		token = ` -H "Authorization: Bearer $TOKEN"`
+	}
+	fmt.Fprintf(w, `permitd %s on %s://%s, %s, %s
 
 Try it in another terminal:
 
-  S=%s/v1/semaphores/backup
-  lease=$(curl -fsS -H 'Accept: text/plain' -d create=1 -d wait=25s -d ttl=1h $S/acquire)
-  curl -fsS $S
+  S=%s://%s/v1/semaphores/backup
+  lease=$(curl -fsS%s -H 'Accept: text/plain' -d create=1 -d wait=25s -d ttl=1h $S/acquire)
+  curl -fsS%s $S
   curl -fsS -H 'Accept: text/plain' -d lease=$lease $S/release
 
-`, version, addr, f.store(nodes), f.openTo(), url)
+`, version, scheme, addr, f.store(nodes), f.openTo(), scheme, reachable(addr), token, token)
 }
 
 // store says where permits live.
@@ -42,7 +48,10 @@ func (f *serveFlags) store(nodes []engine.Node) string {
 }
 
 func (f *serveFlags) openTo() string {
-	if f.insecure {
+	switch {
+	case !f.open():
+		return "open to who has a token"
+	case f.insecure:
 		return "open to everyone who reaches it"
 	}
 	return "open to this machine only"

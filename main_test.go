@@ -75,7 +75,7 @@ func start(t *testing.T, args ...string) *running {
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // until it is closed
-	url := regexp.MustCompile(`on (http://[^,]+),`).FindStringSubmatch(r.output)
+	url := regexp.MustCompile(`on (https?://[^,]+),`).FindStringSubmatch(r.output)
 	if url == nil {
 		t.Fatalf("it said %q and %q", r.output, r.stderr)
 	}

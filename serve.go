@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,8 +34,8 @@ const (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
+	doorFlags
 	listen         string
-	insecure       bool
 	data           string
 	redis          []string
 	prefix         string
@@ -62,7 +63,7 @@ func newServe() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.listen, "listen", listenUsual, "address to serve on")
-	flags.BoolVar(&f.insecure, "insecure", false, "serve on any address, to everyone who reaches it: there are no tokens yet")
+	f.doorFlags.add(flags)
 	flags.StringVar(&f.data, "data", dataUsual, "directory of the embedded store, or :memory:")
 	flags.StringSliceVar(&f.redis, "redis", nil, "Redis nodes instead of the embedded store, an odd number: host:port, redis:// or rediss:// URLs")
 	flags.StringVar(&f.prefix, "redis-prefix", prefixUsual, "what keys on Redis start with")
@@ -87,12 +88,17 @@ func (f *serveFlags) validate(given func(flag string) bool) error {
 	check(f.nodeTimeout >= nodeTimeoutMin && f.nodeTimeout <= nodeTimeoutMax, "--node-timeout must be %v to %v", nodeTimeoutMin, nodeTimeoutMax)
 	check(f.maxSemaphores >= 1, "--max-semaphores must be at least 1")
 	check(f.maxConnections >= 1, "--max-connections must be at least 1")
-	return wrong
+	return errors.Join(wrong, f.doorFlags.validate())
 }
 
 // serve serves until ctx ends.
 func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	cfg := server.Config{Version: version, Log: log}
+	follow, err := f.doorFlags.apply(&cfg)
+	if err != nil {
+		return err
+	}
 	l, err := f.bind()
 	if err != nil {
 		return err
@@ -106,24 +112,28 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 	if err != nil {
 		return misconfigured("--redis: %w", err)
 	}
-	s := server.New(server.Config{
-		Engine: e, Version: version, LocalOnly: !f.insecure, MaxConnections: f.connections(log), Log: log,
-	})
+	cfg.Engine, cfg.MaxConnections = e, f.connections(log)
+	s := server.New(cfg)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
+	following, stopFollowing := context.WithCancel(ctx)
+	var files sync.WaitGroup
+	files.Go(func() { follow(following, log) })
+	defer files.Wait()
+	defer stopFollowing()
 	err = f.watch(ctx, e, ended, log, func() { f.announce(stdout, l.Addr(), nodes) })
 	return errors.Join(err, stop(s, log))
 }
 
-// bind takes the port, which an address beyond this machine needs --insecure for.
+// bind takes the port. An address beyond this machine needs tokens, or --insecure.
 func (f *serveFlags) bind() (net.Listener, error) {
 	addr, err := net.ResolveTCPAddr("tcp", f.listen)
 	if err != nil {
 		return nil, misconfigured("--listen: %w", err)
 	}
-	if !f.insecure && !addr.IP.IsLoopback() {
-		return nil, misconfigured("--listen %s is not an address of this machine alone, and there are no tokens yet: "+
-			"whoever reaches it could take and free permits. Add --insecure if that is meant", f.listen)
+	if !f.insecure && f.open() && !addr.IP.IsLoopback() {
+		return nil, misconfigured("--listen %s is not an address of this machine alone: whoever reaches it could take and free "+
+			"permits. Let in who has a token (--tokens FILE), or everybody (--insecure)", f.listen)
 	}
 	l, err := net.ListenTCP("tcp", addr)
 	if err != nil {

@@ -20,13 +20,13 @@ const statusClientLeft = 499
 // acquire answers 200 exactly if the lease is held. A client that leaves while it waits is taken out
 // of the line; a grant that can not be written to it is given back. (What was written and never read
 // ends with its TTL: over plain HTTP nobody can see that. Over the channel it ends at once.)
-func (s *Server) acquire(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) acquire(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}
 	r := c.Request()
-	ask, err := p.ask(s.caller(r, "http"), engine.WaitMax)
+	ask, err := p.ask(s.caller(r, who, "http"), who, engine.WaitMax)
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,7 @@ func (a *arrival) Renewed(time.Duration)          {}
 func (a *arrival) Expiring(time.Duration, string) {}
 func (a *arrival) Lost(string)                    {}
 
-// caller says who asks. Without tokens everybody is anonymous.
-func (s *Server) caller(r *http.Request, via string) engine.HolderInfo {
-	return engine.HolderInfo{Principal: anonymous, Address: clientAddress(r), Via: via}
+// caller says who asks, for people.
+func (s *Server) caller(r *http.Request, who *principal, via string) engine.HolderInfo {
+	return engine.HolderInfo{Principal: who.name, Address: s.clientAddress(r), Via: via}
 }
-
-// anonymous is the principal of whoever brings no token.
-const anonymous = "anonymous"

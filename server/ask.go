@@ -7,18 +7,18 @@ import (
 )
 
 // ask takes the words that ask for permits, the same over REST and the channel, and refuses what is
-// left over. The engine checks what only the definition can tell.
-func (p *params) ask(from engine.HolderInfo, waitMax time.Duration) (engine.Ask, error) {
+// left over. The engine checks what only the definition can tell. A priority above what the token allows becomes that.
+func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Duration) (engine.Ask, error) {
 	ask := engine.Ask{
 		Permits:  p.integer("permits", 1, 1, engine.WeightMax),
 		Wait:     p.duration("wait", engine.WaitDefault, 0, waitMax),
 		TTL:      p.ttl(),
-		Priority: p.integer("priority", 0, -engine.PriorityMax, engine.PriorityMax),
+		Priority: min(p.integer("priority", 0, -engine.PriorityMax, engine.PriorityMax), who.priorityMax),
 		Holder:   from,
 		Create:   p.create(),
 	}
 	ask.Holder.Holder = p.holder(from)
-	return ask, p.end()
+	return ask, firstError(p.end(), mayKeep(who, ask.TTL))
 }
 
 // ttl takes how long a lease lives unless it is renewed: 0 if it was not given, Never for a bare 0.
@@ -34,6 +34,14 @@ func (p *params) ttl() time.Duration {
 		p.fail("ttl", "must be from %s to %s, or 0", formatDuration(engine.TTLMin), formatDuration(engine.TTLMaxMax))
 	}
 	return ttl
+}
+
+// mayKeep refuses a lease that lives until it is released to all but operators: what its holder forgets stays for ever.
+func mayKeep(who *principal, ttl time.Duration) error {
+	if ttl == engine.Never {
+		return who.may(scopeOperate)
+	}
+	return nil
 }
 
 // holder takes who people see as the holder; principal@address if nobody is named.

@@ -10,8 +10,8 @@ import (
 )
 
 // breakLease ends a lease, whoever holds it.
-func (s *Server) breakLease(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) breakLease(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}

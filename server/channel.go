@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -53,6 +54,7 @@ var upgrader = websocket.Upgrader{
 type channel struct {
 	server *Server
 	conn   *websocket.Conn
+	who    atomic.Pointer[principal] // changed when the tokens are
 	from   engine.HolderInfo
 	timer  *time.Timer // ticks for pings and alive frames
 	pace   pace        // of the reader
@@ -71,7 +73,8 @@ type channel struct {
 // for the life of the connection, which would double what an idle holder costs.
 func (s *Server) openChannel(c echo.Context) error {
 	r := c.Request()
-	if err := mayOpen(r); err != nil {
+	token, offered := channelToken(r)
+	if err := s.mayOpen(r, offered); err != nil {
 		return err
 	}
 	if !s.channels.enter() {
@@ -86,20 +89,34 @@ func (s *Server) openChannel(c echo.Context) error {
 		return errClientLeft
 	}
 	c.Response().Status, c.Response().Committed = http.StatusSwitchingProtocols, true
-	ch := &channel{server: s, conn: conn, from: s.caller(r, "channel")}
+	who := everyone
+	if s.cfg.Tokens != nil {
+		who = s.cfg.Tokens.of(token)
+	}
+	var refused *closing
+	switch {
+	case s.taken.count.Load() > int64(s.cfg.MaxConnections):
+		refused = &closeOverloaded
+	case who == nil:
+		refused = &closeUnauthenticated
+	}
+	if who == nil {
+		who = nobody
+	}
+	ch := &channel{server: s, conn: conn, from: s.caller(r, who, "channel")}
+	ch.who.Store(who)
 	ch.space.L = &ch.mu
-	overloaded := s.taken.count.Load() > int64(s.cfg.MaxConnections)
-	s.channels.start(ch, overloaded)
+	s.channels.start(ch, refused)
 	return nil
 }
 
-// mayOpen refuses what a page or a program must not open. CrossOriginProtection has let it pass: it
-// does not look at GET.
-func mayOpen(r *http.Request) error {
-	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
-		return newProblem(kindOriginRefused, "the request comes from a page of another origin")
+// mayOpen refuses what a page or a program must not open; offered are its subprotocols but for that of the token, with which a
+// browser needs another one that the server can choose.
+func (s *Server) mayOpen(r *http.Request, offered []string) error {
+	if err := s.mayOpenFrom(r); err != nil {
+		return err
 	}
-	if offered := websocket.Subprotocols(r); len(offered) > 0 && !slices.Contains(offered, channelProtocol) {
+	if len(websocket.Subprotocols(r)) > 0 && !slices.Contains(offered, channelProtocol) {
 		return badRequest("Sec-WebSocket-Protocol", "the only subprotocol here is %s", channelProtocol)
 	}
 	return nil

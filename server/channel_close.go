@@ -17,13 +17,14 @@ type closing struct {
 
 // The ways. The first two hold reasons that the client should mend, the others let it come back.
 var (
-	closeTooBig     = closing{websocket.CloseMessageTooBig, "a frame has up to 32768 bytes"}
-	closeNotJSON    = closing{4400, "frames are JSON objects in text messages"}
-	closeRestart    = closing{websocket.CloseServiceRestart, "restarting; leases live on until their TTL ends"}
-	closeOverloaded = closing{websocket.CloseTryAgainLater, "too many connections are open; come back in 1 to 5 seconds"}
-	closeTooMany    = closing{4429, "too many frames in a second; come back in 1 to 5 seconds"}
-	closeSilent     = closing{4408, "nothing was heard, not even a pong"}
-	closeSlow       = closing{4408, "answers were not read in time"}
+	closeTooBig          = closing{websocket.CloseMessageTooBig, "a frame has up to 32768 bytes"}
+	closeNotJSON         = closing{4400, "frames are JSON objects in text messages"}
+	closeRestart         = closing{websocket.CloseServiceRestart, "restarting; leases live on until their TTL ends"}
+	closeOverloaded      = closing{websocket.CloseTryAgainLater, "too many connections are open; come back in 1 to 5 seconds"}
+	closeUnauthenticated = closing{4401, "a token is needed, or this one is not valid any more"}
+	closeTooMany         = closing{4429, "too many frames in a second; come back in 1 to 5 seconds"}
+	closeSilent          = closing{4408, "nothing was heard, not even a pong"}
+	closeSlow            = closing{4408, "answers were not read in time"}
 )
 
 // goodbye is a closing that has been decided.

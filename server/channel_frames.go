@@ -116,13 +116,11 @@ type channelLimits struct {
 	WaitMS     int64 `json:"wait_ms"`
 }
 
-// everyScope is what whoever may come in at all may do, as long as there are no tokens.
-var everyScope = []string{"lease", "operate", "read"}
-
 func welcomeFrame(c *channel) frame {
+	who := c.who.Load()
 	return jsonFrame{welcome{
 		Type: "welcome", Version: c.server.cfg.Version, Replica: c.server.engine.Replica(),
-		Principal: c.from.Principal, Scopes: everyScope, AliveMS: aliveAfter.Milliseconds(),
+		Principal: who.name, Scopes: who.scopes, AliveMS: aliveAfter.Milliseconds(),
 		Limits: channelLimits{FrameBytes: frameMax, Requests: channelRequestsMax, WaitMS: engine.WaitMaxChannel.Milliseconds()},
 	}}
 }

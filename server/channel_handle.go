@@ -88,9 +88,13 @@ func (c *channel) acquire(p *params, ref string) error {
 
 func (c *channel) readAcquire(p *params) (semaphore string, ask engine.Ask, err error) {
 	semaphore = p.text("semaphore", engine.NameMax)
-	ask, err = p.ask(c.from, engine.WaitMaxChannel)
+	who := c.who.Load()
+	ask, err = p.ask(c.from, who, engine.WaitMaxChannel)
 	if err == nil {
 		err = checkName("semaphore", semaphore)
+	}
+	if err == nil {
+		err = firstError(who.may(scopeLease), who.mayUse(semaphore))
 	}
 	if err == nil && ask.TTL == engine.Never {
 		err = badRequest("ttl", "ttl must not be 0 over the channel: a lease ends with its connection")

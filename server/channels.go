@@ -30,7 +30,7 @@ func (cs *channels) enter() bool {
 func (cs *channels) leave() { cs.work.Done() }
 
 // start begins to serve a connection that was announced, or turns it away at once.
-func (cs *channels) start(c *channel, overloaded bool) {
+func (cs *channels) start(c *channel, refused *closing) {
 	cs.mu.Lock()
 	if cs.open == nil {
 		cs.open = map[*channel]bool{}
@@ -46,14 +46,41 @@ func (cs *channels) start(c *channel, overloaded bool) {
 	switch {
 	case closed:
 		c.closeLocked(closeRestart)
-	case overloaded:
-		c.closeLocked(closeOverloaded)
+	case refused != nil:
+		c.closeLocked(*refused)
 	}
 	c.mu.Unlock()
+	if tokens := c.server.cfg.Tokens; tokens != nil {
+		c.authenticate(tokens) // they may have changed before it was listed
+	}
 	go func() {
 		defer cs.leave()
 		c.read()
 	}()
+}
+
+// followTokens ends the channels whose tokens are gone, and tells the others what theirs allow now, until stop is closed.
+func (cs *channels) followTokens(tokens *Tokens, stop <-chan struct{}) {
+	for {
+		changed := tokens.changes()
+		for _, c := range cs.list(false) {
+			c.authenticate(tokens)
+		}
+		select {
+		case <-changed:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// authenticate looks anew what the token of the channel allows.
+func (c *channel) authenticate(tokens *Tokens) {
+	if who := tokens.withHash(c.who.Load().hash); who != nil {
+		c.who.Store(who)
+	} else {
+		c.close(closeUnauthenticated)
+	}
 }
 
 func (cs *channels) remove(c *channel) {

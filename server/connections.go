@@ -24,6 +24,7 @@ func (l *countedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	l.count.count.Add(1)
+	limitSilence(c)
 	return &countedConn{Conn: c, count: l.count}, nil
 }
 

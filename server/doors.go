@@ -4,9 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strconv"
@@ -25,8 +23,12 @@ func (s *Server) doors(next echo.HandlerFunc) echo.HandlerFunc {
 		r, h := c.Request(), c.Response().Header()
 		h["Cache-Control"] = noStore
 		h["X-Request-Id"] = []string{s.ids.of(r)}
+		s.shareWith(r, h)
 		err := s.mayEnter(r)
-		if err == nil {
+		switch {
+		case err == nil && preflight(r):
+			err = c.NoContent(http.StatusNoContent)
+		case err == nil:
 			err = s.guard(next, c)
 		}
 		if err != nil {
@@ -42,16 +44,34 @@ func (s *Server) doors(next echo.HandlerFunc) echo.HandlerFunc {
 
 // mayEnter refuses requests by what they are sent to and where they come from.
 func (s *Server) mayEnter(r *http.Request) error {
-	if s.cfg.LocalOnly && !localHost(r.Host) {
-		return newProblem(kindWrongHost, "only names of this machine are served here, such as localhost; see --listen and --insecure")
+	if !s.servesHost(r.Host) {
+		return newProblem(kindWrongHost, "this name is not served here; see --allow-host, --tokens and --insecure")
 	}
 	if s.taken.count.Load() > int64(s.cfg.MaxConnections) && r.URL.Path != channelPath {
 		return newProblem(kindTooManyConnections, "more than %d connections are open", s.cfg.MaxConnections)
 	}
-	if s.origins.Check(r) != nil {
-		return newProblem(kindOriginRefused, "the request comes from a page of another origin")
+	return s.checkOrigin(r)
+}
+
+// handler serves a request of who.
+type handler func(c echo.Context, who *principal) error
+
+// needs lets those in whose token has a scope, and of each principal only so many at once. Giving back is never held
+// up.
+func (s *Server) needs(scope string, h handler) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		who, err := s.authenticate(c.Request(), scope)
+		if err != nil {
+			return err
+		}
+		if scope != scopeHolder && scope != scopeNone {
+			if err := s.busy.enter(who.name, s.cfg.MaxRequests); err != nil {
+				return err
+			}
+			defer s.busy.leave(who.name)
+		}
+		return h(c, who)
 	}
-	return nil
 }
 
 // guard turns a panic of a handler into a problem. The log has its stack.
@@ -64,20 +84,6 @@ func (s *Server) guard(next echo.HandlerFunc, c echo.Context) (err error) {
 		}
 	}()
 	return next(c)
-}
-
-// localHost reports whether a Host header names this machine. A page whose name was rebound to
-// 127.0.0.1 still sends its own name.
-func localHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.IsLoopback()
 }
 
 // requestIDs names requests: random for the process, counted within.
@@ -112,15 +118,6 @@ const requestIDCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 
 // requestID returns the id of the request that an answer belongs to.
 func requestID(h http.Header) string { return h.Get("X-Request-Id") }
-
-// clientAddress returns the address that a request came from, without the port.
-func clientAddress(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
 
 // sameOrigin reports whether an Origin header names the host that the request was sent to. The scheme is left out:
 // behind a proxy that ends TLS it differs.

@@ -17,7 +17,7 @@ var over = func() context.Context {
 }()
 
 // healthz says that the process serves at all: for a supervisor that restarts it.
-func (s *Server) healthz(c echo.Context) error {
+func (s *Server) healthz(c echo.Context, _ *principal) error {
 	if wantsText(c.Request()) {
 		return answerText(c, http.StatusOK, "ok\n")
 	}
@@ -28,7 +28,7 @@ func (s *Server) healthz(c echo.Context) error {
 }
 
 // readyz says whether requests should be sent here: for a load balancer. It names what is missing.
-func (s *Server) readyz(c echo.Context) error {
+func (s *Server) readyz(c echo.Context, _ *principal) error {
 	if s.draining.Load() {
 		return engine.ErrDraining
 	}

@@ -12,6 +12,8 @@ type kind struct {
 // The kinds of problems. A client may rely on the names.
 var (
 	kindBadRequest         = kind{"bad_request", http.StatusBadRequest, "The request cannot be understood"}
+	kindUnauthenticated    = kind{"unauthenticated", http.StatusUnauthorized, "A token is needed"}
+	kindForbidden          = kind{"forbidden", http.StatusForbidden, "The token does not allow this"}
 	kindOriginRefused      = kind{"origin_refused", http.StatusForbidden, "Pages of this origin may not ask"}
 	kindNotFound           = kind{"not_found", http.StatusNotFound, "There is nothing here"}
 	kindUnknownSemaphore   = kind{"unknown_semaphore", http.StatusNotFound, "There is no such semaphore"}
@@ -40,6 +42,8 @@ var (
 // kinds lists them all, for the page of problems.
 var kinds = []kind{
 	kindBadRequest,
+	kindUnauthenticated,
+	kindForbidden,
 	kindOriginRefused,
 	kindNotFound,
 	kindUnknownSemaphore,

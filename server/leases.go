@@ -64,8 +64,8 @@ func leaseRow(l engine.LeaseInfo) []string {
 }
 
 // listLeases lists the leases of a semaphore, the oldest first.
-func (s *Server) listLeases(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) listLeases(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ const (
 
 // leaseFilter says which leases are looked for; the zero value of a field asks for nothing.
 type leaseFilter struct {
+	who                          *principal // whose token must name the semaphore
 	semaphore, holder, principal string
 	olderThan                    time.Duration
 }
@@ -28,12 +29,13 @@ func (f *leaseFilter) fits(l *engine.LeaseInfo) bool {
 
 // findLeases lists the leases of all semaphores, by semaphore and then the oldest first. A page may have fewer than were asked
 // for, even none, and a next.
-func (s *Server) findLeases(c echo.Context) error {
+func (s *Server) findLeases(c echo.Context, who *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {
 		return err
 	}
 	f := leaseFilter{
+		who:       who,
 		semaphore: p.text("semaphore", engine.NameMax), holder: p.text("holder", engine.HolderMax),
 		principal: p.text("principal", engine.HolderMax), olderThan: p.duration("older_than", 0, 0, 10*365*24*time.Hour),
 	}
@@ -52,11 +54,11 @@ func (s *Server) findLeases(c echo.Context) error {
 func (s *Server) leasesFrom(ctx context.Context, f *leaseFilter, after findCursor, count int) ([]engine.LeaseInfo, *string, error) {
 	list, end := []engine.LeaseInfo{}, time.Now().Add(findTimeMax)
 	for {
-		names, next, err := s.leasedAfter(ctx, f.semaphore, after.semaphore)
+		names, next, err := s.leasedAfter(ctx, f, after.semaphore)
 		if err != nil {
 			return nil, nil, err
 		}
-		if after.lease.id != "" { // that semaphore is not done yet
+		if after.lease.id != "" && f.who.sees(after.semaphore) { // that semaphore is not done yet
 			names = slices.Insert(names, 0, after.semaphore)
 		}
 		for _, name := range names {
@@ -110,16 +112,16 @@ func (s *Server) leasesOf(ctx context.Context, name string, f *leaseFilter, from
 
 // leasedAfter returns the semaphores behind after that have leases, of the one that is asked for, or of some of all, and where
 // to go on.
-func (s *Server) leasedAfter(ctx context.Context, only, after string) (names []string, next string, err error) {
-	if only != "" {
-		if only > after {
-			names = []string{only}
+func (s *Server) leasedAfter(ctx context.Context, f *leaseFilter, after string) (names []string, next string, err error) {
+	if f.semaphore != "" {
+		if f.semaphore > after && f.who.sees(f.semaphore) {
+			names = []string{f.semaphore}
 		}
 		return names, "", nil
 	}
 	list, next, err := s.engine.Semaphores(ctx, "", after, findSemaphores)
 	for _, sem := range list {
-		if sem.Status.Leases > 0 || sem.Status.Cooling > 0 {
+		if (sem.Status.Leases > 0 || sem.Status.Cooling > 0) && f.who.sees(sem.Name) {
 			names = append(names, sem.Name)
 		}
 	}

@@ -93,7 +93,7 @@ func histogram(name, help string) prometheus.Histogram {
 	})
 }
 
-func (m *metrics) serve(c echo.Context) error {
+func (m *metrics) serve(c echo.Context, _ *principal) error {
 	m.serveHTTP.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

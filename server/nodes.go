@@ -48,7 +48,7 @@ func nodeOf(n engine.NodeStatus) nodeJSON {
 	return j
 }
 
-func (s *Server) nodes(c echo.Context) error {
+func (s *Server) nodes(c echo.Context, _ *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {
 		return err

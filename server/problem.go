@@ -191,8 +191,11 @@ func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	if p.Kind == kindTooManyConnections.name {
+	switch p.Kind {
+	case kindTooManyConnections.name:
 		h.Set("Connection", "close")
+	case kindUnauthenticated.name:
+		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if seconds := p.retryAfter(); seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))

@@ -22,8 +22,8 @@ func (p *params) capability() string {
 }
 
 // release gives a lease back, or all of it but the weight keep. A client that leaves does not stop it.
-func (s *Server) release(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) release(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (s *Server) release(c echo.Context) error {
 }
 
 // renew lengthens a lease. In text/plain it prints the validity in milliseconds.
-func (s *Server) renew(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) renew(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}
 	capability, ttl := p.capability(), p.ttl()
-	if err := p.end(); err != nil {
+	if err := firstError(p.end(), mayKeep(who, ttl)); err != nil {
 		return err
 	}
 	lease, err := s.engine.Renew(c.Request().Context(), name, capability, ttl)

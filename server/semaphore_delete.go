@@ -22,8 +22,8 @@ func (p *params) reason() string {
 }
 
 // deleteSemaphore removes a semaphore that has no holders; with break=true, also one that has: their leases are broken.
-func (s *Server) deleteSemaphore(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) deleteSemaphore(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}
@@ -38,9 +38,9 @@ func (s *Server) deleteSemaphore(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	if breaking {
-		_, err = s.engine.DeleteBreaking(ctx, name, cond, anonymous)
+		_, err = s.engine.DeleteBreaking(ctx, name, cond, who.name)
 	} else {
-		err = s.engine.Delete(ctx, name, cond, anonymous)
+		err = s.engine.Delete(ctx, name, cond, who.name)
 	}
 	again := deletion{name, cond.IfRev, breaking}
 	switch {

@@ -15,12 +15,9 @@ import (
 const patchTries = 8
 
 // patchSemaphore changes what a merge patch (RFC 7396) names and leaves the rest as it is; null puts the default back.
-func (s *Server) patchSemaphore(c echo.Context) error {
+func (s *Server) patchSemaphore(c echo.Context, who *principal) error {
 	p := &params{nulls: true}
-	if err := p.read(c.Request()); err != nil {
-		return err
-	}
-	name, err := semaphoreName(c.Request(), p)
+	name, err := p.begin(c.Request(), who)
 	if err != nil {
 		return err
 	}
@@ -31,7 +28,7 @@ func (s *Server) patchSemaphore(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	sem, err := s.patch(c.Request().Context(), name, p, cond, anonymous)
+	sem, err := s.patch(c.Request().Context(), name, p, cond, who.name)
 	if err != nil {
 		return invalidDefinition(err)
 	}

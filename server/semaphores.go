@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,8 +73,8 @@ func semaphoreRow(s engine.Semaphore) []string {
 // formatTime writes a time as every answer does: UTC, RFC 3339 with milliseconds.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-func (s *Server) putSemaphore(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) putSemaphore(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *Server) putSemaphore(c echo.Context) error {
 	if err := firstError(p.end(), err, invalidDefinition(invalid)); err != nil {
 		return err
 	}
-	sem, created, err := s.engine.Put(c.Request().Context(), name, def, cond, anonymous)
+	sem, created, err := s.engine.Put(c.Request().Context(), name, def, cond, who.name)
 	if err != nil {
 		return invalidDefinition(err)
 	}
@@ -93,8 +94,8 @@ func (s *Server) putSemaphore(c echo.Context) error {
 	return answerSemaphore(c, status, sem)
 }
 
-func (s *Server) getSemaphore(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) getSemaphore(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *Server) getSemaphore(c echo.Context) error {
 	return answerSemaphore(c, http.StatusOK, sem)
 }
 
-func (s *Server) listSemaphores(c echo.Context) error {
+func (s *Server) listSemaphores(c echo.Context, who *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {
 		return err
@@ -122,6 +123,7 @@ func (s *Server) listSemaphores(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	list = slices.DeleteFunc(list, func(sem engine.Semaphore) bool { return !who.sees(sem.Name) })
 	if wantsText(c.Request()) {
 		rows := make([][]string, len(list))
 		for i, sem := range list {
@@ -139,14 +141,21 @@ func (s *Server) listSemaphores(c echo.Context) error {
 	return answerJSON(c, http.StatusOK, page)
 }
 
-// begin reads the parameters and the name of a request that concerns one semaphore.
-func (s *Server) begin(c echo.Context) (*params, string, error) {
-	p, err := readParams(c.Request())
-	if err != nil {
-		return nil, "", err
-	}
-	name, err := semaphoreName(c.Request(), p)
+// begin reads the parameters and the name of a request that concerns one semaphore, which who may have to do with.
+func (s *Server) begin(c echo.Context, who *principal) (*params, string, error) {
+	p := &params{}
+	name, err := p.begin(c.Request(), who)
 	return p, name, err
+}
+
+func (p *params) begin(r *http.Request, who *principal) (name string, err error) {
+	if err := p.read(r); err != nil {
+		return "", err
+	}
+	if name, err = semaphoreName(r, p); err == nil {
+		err = who.mayUse(name)
+	}
+	return name, err
 }
 
 func answerSemaphore(c echo.Context, status int, s engine.Semaphore) error {

@@ -2,10 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 // Limits of connections.
 const (
 	connectionsUsual = 20_000
+	requestsUsual    = 1000
 	headerBytesMax   = 16 << 10
 	requestTimeMax   = 20 * time.Second // for a request to arrive, its body included
 	idleTimeMax      = 2 * time.Minute
@@ -27,9 +31,16 @@ const (
 type Config struct {
 	Engine         *engine.Engine // required; Shutdown closes it
 	Version        string         // told by metrics, welcome frames and /healthz
-	LocalOnly      bool           // serve only Host names of this machine: for listeners on a loopback address without auth
 	MaxConnections int            // beyond it connections are answered 503, and closed 1013; 20,000
+	MaxRequests    int            // under way of each principal, beyond it 429; 1,000
 	Log            *slog.Logger   // discarded
+
+	Tokens         *Tokens        // who may ask; nil: everybody
+	LocalOnly      bool           // serve only Host names of this machine: for listeners on a loopback address without auth
+	AllowHosts     []string       // Host names served besides, and then no others
+	AllowOrigins   []string       // scheme://host[:port] of pages that may ask besides those of this server
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	TLS            *tls.Config    // nil: plain HTTP. HTTP/1.1 alone is spoken over it: only there a failed write is always told
 }
 
 // Server serves an engine. Serve starts it, Shutdown stops it and waits. Safe for concurrent use.
@@ -43,16 +54,20 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	ids     requestIDs
 	taken   connectionCount
+	busy    inFlight
 	done    sharedRecent // what operators ended, by what they asked for
 
 	draining atomic.Bool
 	channels channels
 }
 
-// New makes a server. It fails on nothing but a missing engine, which panics.
+// New makes a server. It panics on a missing engine and on an origin that is none.
 func New(cfg Config) *Server {
 	if cfg.MaxConnections == 0 {
 		cfg.MaxConnections = connectionsUsual
+	}
+	if cfg.MaxRequests == 0 {
+		cfg.MaxRequests = requestsUsual
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -60,6 +75,11 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Log,
 		echo: echo.New(), origins: http.NewCrossOriginProtection(), ids: newRequestIDs(),
+	}
+	for _, origin := range cfg.AllowOrigins {
+		if err := s.origins.AddTrustedOrigin(origin); err != nil {
+			panic(fmt.Sprintf("server: Config.AllowOrigins: %v", err))
+		}
 	}
 	s.metrics = newMetrics(s)
 	s.echo.HTTPErrorHandler = s.fail
@@ -77,31 +97,32 @@ func New(cfg Config) *Server {
 }
 
 func (s *Server) routes() {
-	s.get("/healthz", s.healthz)
-	s.get("/readyz", s.readyz)
-	s.get("/metrics", s.metrics.serve)
-	s.get(problemsPath, s.problems)
-	s.get("/v1/nodes", s.nodes)
-	s.get("/v1/semaphores", s.listSemaphores)
+	s.get("/healthz", scopeNone, s.healthz)
+	s.get("/readyz", scopeNone, s.readyz)
+	s.get("/metrics", scopeRead, s.metrics.serve)
+	s.get(problemsPath, scopeNone, s.problems)
+	s.get("/v1/nodes", scopeRead, s.nodes)
+	s.get("/v1/leases", scopeRead, s.findLeases)
+	s.get("/v1/semaphores", scopeRead, s.listSemaphores)
 	s.echo.Match([]string{"GET", "HEAD", "PUT", "PATCH", "DELETE"}, "/v1/semaphores/", s.noName)
-	s.get("/v1/semaphores/:name", s.getSemaphore)
-	s.echo.PUT("/v1/semaphores/:name", s.putSemaphore)
-	s.echo.PATCH("/v1/semaphores/:name", s.patchSemaphore)
-	s.echo.DELETE("/v1/semaphores/:name", s.deleteSemaphore)
-	s.echo.POST("/v1/semaphores/:name/acquire", s.acquire)
-	s.echo.POST("/v1/semaphores/:name/release", s.release)
-	s.echo.POST("/v1/semaphores/:name/renew", s.renew)
-	s.get("/v1/semaphores/:name/leases", s.listLeases)
-	s.echo.DELETE("/v1/semaphores/:name/leases/:id", s.breakLease)
-	s.get("/v1/semaphores/:name/waiters", s.listWaiters)
-	s.get("/v1/leases", s.findLeases)
-	s.echo.GET("/v1/ws", s.openChannel)
+	const semaphore = "/v1/semaphores/:name"
+	s.get(semaphore, scopeRead, s.getSemaphore)
+	s.echo.PUT(semaphore, s.needs(scopeOperate, s.putSemaphore))
+	s.echo.PATCH(semaphore, s.needs(scopeOperate, s.patchSemaphore))
+	s.echo.DELETE(semaphore, s.needs(scopeOperate, s.deleteSemaphore))
+	s.echo.POST(semaphore+"/acquire", s.needs(scopeLease, s.acquire))
+	s.echo.POST(semaphore+"/release", s.needs(scopeHolder, s.release))
+	s.echo.POST(semaphore+"/renew", s.needs(scopeHolder, s.renew))
+	s.get(semaphore+"/leases", scopeRead, s.listLeases)
+	s.echo.DELETE(semaphore+"/leases/:id", s.needs(scopeOperate, s.breakLease))
+	s.get(semaphore+"/waiters", scopeRead, s.listWaiters)
+	s.echo.GET(channelPath, s.openChannel)
 }
 
 // get serves HEAD as well, which Echo would answer with 405.
-func (s *Server) get(path string, h echo.HandlerFunc) {
-	s.echo.GET(path, h)
-	s.echo.HEAD(path, h)
+func (s *Server) get(path, scope string, h handler) {
+	s.echo.GET(path, s.needs(scope, h))
+	s.echo.HEAD(path, s.needs(scope, h))
 }
 
 // ServeHTTP serves one request, for tests and for servers of the caller's own.
@@ -109,7 +130,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 
 // Serve accepts connections until Shutdown, and then returns nil. It closes the listener.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(s.taken.listener(l))
+	l = s.taken.listener(l)
+	if s.cfg.TLS != nil {
+		l = tls.NewListener(l, s.cfg.TLS)
+	}
+	if s.cfg.Tokens != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		go s.channels.followTokens(s.cfg.Tokens, stop)
+	}
+	err := s.http.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -136,7 +166,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // problems lists the kinds that a problem's type points to.
-func (s *Server) problems(c echo.Context) error {
+func (s *Server) problems(c echo.Context, _ *principal) error {
 	rows := make([][]string, len(kinds))
 	for i, k := range kinds {
 		rows[i] = []string{k.name, http.StatusText(k.status), k.title}

@@ -37,8 +37,8 @@ type replicaJSON struct {
 }
 
 // listWaiters lists who waits for a semaphore. In text/plain a line has id, holder, weight, priority and the wait in ms.
-func (s *Server) listWaiters(c echo.Context) error {
-	p, name, err := s.begin(c)
+func (s *Server) listWaiters(c echo.Context, who *principal) error {
+	p, name, err := s.begin(c, who)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,9 @@ func (c *Client) Dial(ctx context.Context) (*Channel, error) {
 	if t, ok := c.http.Transport.(*http.Transport); ok {
 		dialer.NetDialContext, dialer.TLSClientConfig = t.DialContext, t.TLSClientConfig
 	}
-	conn, response, err := dialer.DialContext(ctx, target.String()+"/v1/ws", nil)
+	header := http.Header{}
+	c.authorize(header)
+	conn, response, err := dialer.DialContext(ctx, target.String()+"/v1/ws", header)
 	if err != nil {
 		return nil, dialError(response, err)
 	}

@@ -26,14 +26,16 @@ const answerMax = 16 << 20
 
 // Config is what a Client needs. Zero fields take the default their comment names.
 type Config struct {
-	URL  string       // required: http://127.0.0.1:7707, or with a prefix
-	HTTP *http.Client // one of its own, without a time-out: a wait may be long
+	URL   string       // required: http://127.0.0.1:7707, or with a prefix
+	Token string       // none: where the server asks for none
+	HTTP  *http.Client // one of its own, without a time-out: a wait may be long
 }
 
 // Client asks one server. Safe for concurrent use.
 type Client struct {
-	base *url.URL
-	http *http.Client
+	base  *url.URL
+	token string
+	http  *http.Client
 }
 
 // New makes a client. It fails on a URL that is none of http or https.
@@ -50,7 +52,7 @@ func New(cfg Config) (*Client, error) {
 		transport.MaxIdleConnsPerHost = transport.MaxIdleConns
 		cfg.HTTP = &http.Client{Transport: transport}
 	}
-	return &Client{base: base, http: cfg.HTTP}, nil
+	return &Client{base: base, token: cfg.Token, http: cfg.HTTP}, nil
 }
 
 // Close gives up idle connections.
@@ -175,6 +177,7 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	if header != nil {
 		request.Header = header
 	}
+	c.authorize(request.Header)
 	request.Header.Set("Accept", "application/json")
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -188,6 +191,13 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 		return fmt.Errorf("client: reading the answer: %w", err)
 	}
 	return understand(response, text, result)
+}
+
+// authorize says who asks.
+func (c *Client) authorize(h http.Header) {
+	if c.token != "" {
+		h.Set("Authorization", "Bearer "+c.token)
+	}
 }
 
 func understand(response *http.Response, text []byte, result any) error {
