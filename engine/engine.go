@@ -233,12 +233,11 @@ func (e *Engine) secretKey() []byte {
 	return nil
 }
 
-// latestTime is the largest time that the clock of a node may show, in µs.
+// latestTime is the largest time that the clock of a node may show, in µs, also of one that is away.
 func (e *Engine) latestTime(now time.Duration) int64 {
 	latest := int64(0)
 	for _, p := range e.peers {
-		if p.voting.Load() {
-			c := p.clockAt(now)
+		if c := p.clockAt(now); c.Known {
 			latest = max(latest, int64((now+c.Hi)/time.Microsecond))
 		}
 	}

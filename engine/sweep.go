@@ -139,5 +139,8 @@ func (e *Engine) rewriteDeleted(ctx context.Context, name string, promised Ballo
 		}
 		return v, nil
 	})
+	if errors.Is(err, errChanged) {
+		return nil // somebody has made it anew
+	}
 	return err
 }
