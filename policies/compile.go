@@ -44,7 +44,7 @@ func CompileIfAsked() {
 
 // compileChild reads a rewritten module and leaves its code in directory.
 func compileChild(in io.Reader, out io.Writer, directory string) int {
-	if err := limitChild(); err != nil {
+	if err := errors.Join(stepBack(), limitChild()); err != nil {
 		fmt.Fprintln(out, err)
 		return childBroken
 	}
@@ -66,7 +66,7 @@ func compileChild(in io.Reader, out io.Writer, directory string) int {
 	return childDone
 }
 
-// compileWorkers leaves a core to the server where there are two.
+// compileWorkers compile functions at once.
 const compileWorkers = 2
 
 // compileInChild fills directory with a module's code. A *Refusal is the module's fault.
@@ -96,8 +96,8 @@ func compileInChild(ctx context.Context, directory string, rewritten []byte) err
 func childFailure(ctx context.Context, cmd *exec.Cmd, err error, said string) error {
 	_, exited := errors.AsType[*exec.ExitError](err)
 	switch code := cmd.ProcessState.ExitCode(); {
-	case ctx.Err() != nil:
-		return &Refusal{StageCompile, fmt.Sprintf("more than %v", compileTimeMax), "less", "less nesting and smaller functions compile faster"}
+	case ctx.Err() != nil || cmd.ProcessState.SystemTime()+cmd.ProcessState.UserTime() >= compileWorkMax*9/10:
+		return &Refusal{StageCompile, fmt.Sprintf("more than %v of work", compileWorkMax), "less", "less nesting and smaller functions compile faster"}
 	case exited && code == childRefused:
 		return &Refusal{StageCompile, said, "a valid module", "check it with wasm-validate"}
 	case exited && code != childBroken:

@@ -9,8 +9,9 @@ import (
 
 // limitChild bounds this process: its addresses, and its time on all cores.
 func limitChild() error {
-	seconds := uint64(2 * compileTimeMax.Seconds())
-	for resource, most := range map[int]uint64{syscall.RLIMIT_AS: childAddressesMax, syscall.RLIMIT_CPU: seconds} {
+	for resource, most := range map[int]uint64{
+		syscall.RLIMIT_AS: childAddressesMax, syscall.RLIMIT_CPU: uint64(compileWorkMax.Seconds()),
+	} {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("limit %d of the compiling process: %w", resource, err)
 		}

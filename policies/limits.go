@@ -48,7 +48,8 @@ const (
 	TimeoutMax     = 500 * time.Millisecond
 	startTimeMax   = 500 * time.Millisecond // of the start function, _initialize and configure together
 	slotWaitMax    = 20 * time.Millisecond  // for a slot; then a call is overloaded
-	compileTimeMax = 5 * time.Second        // of the child, by the wall
+	compileWorkMax = 5 * time.Second        // of the child, on all cores together
+	compileTimeMax = 20 * time.Second       // of the child, by the wall: it is the least of all that wants a core
 	loadAgain      = 30 * time.Second       // after a version could not be loaded
 	ttlMinUsual    = time.Second
 	ttlMaxUsual    = time.Hour
