@@ -337,3 +337,29 @@ func TestWhatWasSentBeforeADeletionDoesNothingToWhatCameAfter(t *testing.T) {
 		}
 	})
 }
+
+// A node that has not heard yet that an earlier attempt was given back has its record still: that ended a request which nobody asks again.
+func TestFoundAWaiterWaitsOnWhereAnEarlierAttemptIsStillThere(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.c.Disconnect()
+		l := r1.acquire(engine.Ask{}) // by A and B
+		r2.c.Hold("claim")
+		waiter := r2.ask(engine.Ask{Wait: time.Minute})
+		earlier := *r2.c.Next("claim").Op.(*engine.Claim)
+		earlier.By = "an earlier attempt"
+		if a := s.do(s.c, &earlier); a.Says != engine.SaysGranted {
+			t.Fatalf("C says %s", a.Says)
+		}
+		r2.c.Pass(enginetest.Any)
+		for range 20 {
+			time.Sleep(200 * time.Millisecond)
+			waiter.mustWait()
+		}
+		s.do(s.c, &engine.Release{Semaphore: db, Lease: earlier.Lease, By: earlier.By, Owner: earlier.Owner, Why: engine.WhyGivenBack})
+		r1.release(l, 0)
+		time.Sleep(time.Second)
+		waiter.mustHold()
+	})
+}

@@ -29,7 +29,7 @@ func (s *semaphore) refused(a *attempt) {
 	r.splits = 0
 	s.line.returns(r)
 	s.noteFree(a)
-	if countSays(a.says, SaysExists) > 0 { // its lease was granted meanwhile through another replica, or is being given back
+	if asksAgain := r.ask.Key != "" || r.ask.Ticket != ""; asksAgain && countSays(a.says, SaysExists) > 0 { // its lease was granted meanwhile through another replica, or is being given back
 		s.line.leave(r)
 		if r.rereads++; r.rereads > rereadsMax {
 			r.fail(ErrInProgress)
