@@ -415,7 +415,7 @@ func TestManyGoroutinesShareFourSlots(t *testing.T) {
 		w.Go(func() {
 			for i := range 50 {
 				letter := string(rune('a' + (n+i)%26))
-				b := &Binding{Policy: "p", Isolation: []Isolation{IsolationPooled, IsolationFresh}[i%2]}
+				b := &Binding{Policy: "p", Isolation: []Isolation{IsolationPooled, IsolationFresh}[i%2], Timeout: TimeoutMax}
 				d, err := h.Evaluate(t.Context(), b, &Request{Requested: 1, Limit: 1, Attributes: map[string]string{"n": letter}})
 				switch {
 				case err != nil:
