@@ -22,26 +22,16 @@ func (s *semaphore) boundFor() (int, Ballot) {
 	return 0, Ballot{}
 }
 
-// noteBeyond learns from a verdict whether slots beyond the limit are in use, and if so reads how far grants may go. It reports
-// whether the bound that the claim named has gone, so that it would not be refused again. mu is held.
-func (s *semaphore) noteBeyond(a *attempt) (lifted bool) {
-	answered, beyond := 0, 0
+// noteBeyond reads how far grants may go where a verdict tells that slots beyond the limit are in use, or that none may be any
+// more: not all nodes have a say in it. mu is held.
+func (s *semaphore) noteBeyond(a *attempt) {
+	beyond := s.shrink.bound > 0
 	for i, b := range a.ballots {
-		if b.Kind >= quorum.No {
-			answered++
-			if a.beyond[i] {
-				beyond++
-			}
-		}
+		beyond = beyond || b.Kind >= quorum.No && a.beyond[i]
 	}
-	switch {
-	case beyond > 0:
+	if beyond {
 		s.readBound()
-	case answered >= s.e.quorum:
-		s.shrink.bound = 0
-		lifted = a.op.Bound > 0
 	}
-	return lifted
 }
 
 // readBound reads the used slots from a quorum under one definition, and claims for the head if that lets more through than
@@ -62,7 +52,9 @@ func (s *semaphore) readBound() {
 			}
 			bound := quorum.ShrinkBound(s.limit(), g.used)
 			more := bound > s.shrink.bound || s.shrink.ballot != s.ballot
-			s.shrink.bound, s.shrink.ballot = bound, s.ballot
+			if s.shrink.bound, s.shrink.ballot = bound, s.ballot; bound == s.limit() {
+				s.shrink.bound = 0
+			}
 			if head := s.line.head(); more && bound > 0 && head != nil {
 				s.claim(head, 0)
 			}

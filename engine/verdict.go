@@ -57,7 +57,7 @@ func (s *semaphore) refused(a *attempt) {
 	if countSays(a.says, SaysBallot) > 0 {
 		s.read() // its bound was read under another definition
 	}
-	a.more = s.noteBeyond(a) || a.more
+	s.noteBeyond(a)
 	if r.weight > s.limit() { // the limit has shrunk: it would block the line for ever
 		s.leaves(r)
 		r.fail(&WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: s.limit()})
