@@ -14,8 +14,9 @@ type chosen struct {
 	now    func() time.Duration
 	quorum int
 
-	mu  sync.Mutex                    // guards what follows
-	all map[string][]*definitionInUse // by semaphore, in rising order of ballots
+	mu      sync.Mutex                    // guards what follows
+	all     map[string][]*definitionInUse // by semaphore, in rising order of ballots
+	dropped map[engine.Drop]int           // how many nodes have dropped it
 }
 
 // definitionInUse is a definition that may be in force from some time on, and surely is from another on, unless one of a larger
@@ -28,7 +29,7 @@ type definitionInUse struct {
 }
 
 func newChosen(now func() time.Duration, quorum int) *chosen {
-	return &chosen{now: now, quorum: quorum, all: map[string][]*definitionInUse{}}
+	return &chosen{now: now, quorum: quorum, all: map[string][]*definitionInUse{}, dropped: map[engine.Drop]int{}}
 }
 
 // proposed says that a value was sent to be accepted. It is in force at once, as far as anybody can know who does not see
@@ -67,6 +68,15 @@ func (c *chosen) definition(a *engine.Accept) *definitionInUse {
 		return d
 	}
 	return all[i]
+}
+
+// drop says that a node has dropped a deleted semaphore. When Q have, what was in force until then is over.
+func (c *chosen) drop(op *engine.Drop) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dropped[*op]++; c.dropped[*op] == c.quorum {
+		c.all[op.Name] = slices.DeleteFunc(c.all[op.Name], func(d *definitionInUse) bool { return d.ballot.Compare(op.Ballot) <= 0 })
+	}
 }
 
 // latest is the value in force, the zero value if none ever was.

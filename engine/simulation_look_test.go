@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -35,7 +36,7 @@ func (w *world) look() {
 		w.lookAt(&w.plan.semaphores[i])
 	}
 	for t := range w.tales {
-		w.violated(t.overdue())
+		w.violated(cmp.Or(t.overdue(), t.checkFair()))
 	}
 	for c := range w.pending {
 		if w.now()-c.since > callMax {
@@ -141,10 +142,11 @@ func (w *world) checkIdle(s *semaphorePlan, used quorum.Slots) {
 		}
 	}
 	latest := w.chosen.latest(s.name)
-	free := latest.Limit - used.Len()
-	if len(used.From(latest.Limit)) > 0 {
-		free = 0 // nothing is granted while a slot beyond the limit is used
+	bound := latest.Limit
+	for bound > 0 && bound+used.From(bound).Len() > latest.Limit {
+		bound-- // slots beyond the limit are in use
 	}
+	free := bound - used.Len() + used.From(bound).Len()
 	if waiters == 0 || free < heaviest || latest.Deleted || latest.Paused || !w.calmFor(0) {
 		delete(w.idle, s.name)
 		return

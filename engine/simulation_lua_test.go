@@ -160,6 +160,14 @@ func (m *mini) Check() error { return nil } // the differential test compares wh
 func (m *mini) Pause()       { m.gate.shut() }
 func (m *mini) Resume()      { m.gate.lift() }
 
+// Identity reads the cluster and the index of the node record.
+func (m *mini) Identity() (cluster string, index int) {
+	if m.HGet("permitd:node", "cluster") == "" {
+		return "", -1
+	}
+	return m.HGet("permitd:node", "cluster"), int(number(m.HGet("permitd:node", "index")))
+}
+
 // FenceFloor reads the floor of the node record.
 func (m *mini) FenceFloor() int64 {
 	if floor := m.HGet("permitd:node", "floor"); floor != "" {
@@ -168,13 +176,22 @@ func (m *mini) FenceFloor() int64 {
 	return 0
 }
 
+// era is the node's own, which its keys carry.
+func (m *mini) era() string {
+	_, index := m.Identity()
+	if known := strings.Split(m.HGet("permitd:node", "known"), ","); index >= 0 && index < len(known) {
+		return known[index]
+	}
+	return "0"
+}
+
 // leasePattern is a lease as scripts/prelude/lease.lua writes it.
 var leasePattern = regexp.MustCompile(`(?s)^(\S+) (\d+) (\d+) (\S+) (\S*) (\d+ \S*) (\d+ \S*) (\d) (\d) (\d+) (\d+) (.*)$`)
 
 // Look reads what the scripts keep of a semaphore.
 func (m *mini) Look(semaphore string) *engine.ViewPage {
 	page, now := &engine.ViewPage{}, time.Now().UnixMicro()
-	key := "permitd:sem:" + semaphore
+	key := "permitd:sem:" + m.era() + ":" + semaphore
 	fields, err := m.HKeys(key)
 	if err != nil {
 		return page // there is none
@@ -195,7 +212,7 @@ func (m *mini) Look(semaphore string) *engine.ViewPage {
 			}
 		}
 	}
-	cooling, _ := m.SortedSet("permitd:cool:" + semaphore)
+	cooling, _ := m.SortedSet("permitd:cool:" + m.era() + ":" + semaphore)
 	for member, until := range cooling {
 		slots, _, _ := strings.Cut(member, " ")
 		page.Cooling = append(page.Cooling, engine.Cooling{Slots: slotsOf(slots), Left: time.Duration(int64(until)-now) * time.Microsecond})

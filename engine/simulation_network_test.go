@@ -32,6 +32,8 @@ type node interface {
 	Name() string
 	// Look shows what a View would, without a trace: what is over and was not dropped yet has nothing left.
 	Look(semaphore string) *engine.ViewPage
+	// Identity is the cluster that the node belongs to, and its index there.
+	Identity() (cluster string, index int)
 	// FenceFloor is what every fence that comes is larger than.
 	FenceFloor() int64
 	Check() error
@@ -103,8 +105,15 @@ func (n goNetwork) close() {}
 
 // executed takes in that a node has executed an operation. The node is locked.
 func (w *world) executed(node int, op engine.Op, answer *engine.Answer) {
-	if accept, ok := op.(*engine.Accept); ok && answer.Says == engine.SaysAccepted {
-		w.chosen.accepted(node, accept)
+	switch op := op.(type) {
+	case *engine.Accept:
+		if answer.Says == engine.SaysAccepted {
+			w.chosen.accepted(node, op)
+		}
+	case *engine.Drop:
+		if answer.Says == engine.SaysDone {
+			w.chosen.drop(op)
+		}
 	}
 	if node != 0 {
 		return

@@ -16,7 +16,7 @@ type operator struct {
 }
 
 func (o *operator) live() {
-	for o.w.sleep(o.dice.upTo(2*time.Second)) && !o.w.winding.Load() {
+	for o.w.sleep(o.dice.upTo(2*time.Second)) && !o.w.calming.Load() {
 		s := pick(o.dice, o.w.plan.semaphores...)
 		e := o.w.someEngine(o.dice)
 		if e == nil {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,6 +18,7 @@ func simulate(t *testing.T, p plan, changes ...func(*world)) *world {
 	w := newWorld(t, p, changes)
 	w.begin()
 	w.storm()
+	w.calm()
 	w.settle()
 	w.end()
 	return w
@@ -35,11 +37,13 @@ func (w *world) begin() {
 			return
 		}
 	}
+	w.checkFormed()
 	for _, s := range w.plan.semaphores {
 		if s.create {
 			continue
 		}
-		if _, _, err := w.replicas[0].current.Load().Put(ctx, s.name, s.def, engine.Condition{}, "simulation"); err != nil {
+		_, _, err := w.replicas[0].current.Load().Put(ctx, s.name, s.def, engine.Condition{}, "simulation")
+		if err != nil && !(w.plan.roughStart && errors.Is(err, engine.ErrQuorumUnavailable)) {
 			w.check(fmt.Errorf("%s cannot be declared: %w", s.name, err))
 			return
 		}
@@ -59,12 +63,30 @@ func (w *world) storm() {
 	}
 	d := newDice(w.plan.seed, "storm")
 	var undo []repair
-	for end := w.now() + w.plan.length; w.now() < end && w.sleep(d.upTo(momentMax)); {
+	for end := w.now() + w.plan.length; w.now() < end && w.sleep(d.upTo(w.plan.moment)); {
 		undo = w.trouble(d, undo)
 		w.look()
 	}
 	for _, r := range undo {
 		r.do()
+	}
+}
+
+// calm ends all faults, and lets clients go on for a while: now nothing excuses a delay.
+func (w *world) calm() {
+	good := w.plan.faults
+	w.spoil(enginetest.Faults{LatencyMin: good.LatencyMin, LatencyMax: good.LatencyMax, OneBatch: good.OneBatch})
+	w.calming.Store(true)
+	if !w.sleep(2 * time.Second) {
+		return
+	}
+	w.redeclare()
+	w.mu.Lock()
+	w.calmAt = w.now()
+	w.mu.Unlock()
+	d := newDice(w.plan.seed, "calm")
+	for end := w.now() + w.plan.calm; w.now() < end && w.sleep(d.upTo(momentMax)); {
+		w.look()
 	}
 }
 
@@ -108,28 +130,20 @@ func (w *world) spoil(f enginetest.Faults) {
 // settleMax is how long the last waiters and holders may take when there are no faults any more.
 const settleMax = 5 * time.Minute
 
-// settle ends all faults and waits until every client has come home.
+// settle waits until every client has come home. Nobody asks any more.
 func (w *world) settle() {
-	good := w.plan.faults
-	w.spoil(enginetest.Faults{LatencyMin: good.LatencyMin, LatencyMax: good.LatencyMax, OneBatch: good.OneBatch})
 	w.winding.Store(true)
 	home := make(chan struct{})
 	go func() {
 		w.clients.Wait()
 		close(home)
 	}()
-	if w.sleep(2 * time.Second) {
-		w.redeclare()
-		w.mu.Lock()
-		w.calmAt = w.now()
-		w.mu.Unlock()
-	}
 	d := newDice(w.plan.seed, "settle")
-	for end := w.now() + settleMax; w.now() < end; {
+	for end := w.now() + settleMax + w.plan.habits.think; w.now() < end; {
 		select {
 		case <-home:
 			return
-		case <-time.After(d.upTo(momentMax)):
+		case <-time.After(d.upTo(w.plan.moment)):
 			w.look()
 		}
 	}
@@ -186,5 +200,17 @@ func (w *world) quiet() {
 				w.check(fmt.Errorf("at the end %s has of %s %+v", n.Name(), s.name, page))
 			}
 		}
+	}
+}
+
+// checkFormed: the nodes are of one cluster, each under an index of its own.
+func (w *world) checkFormed() {
+	clusters, indexes := map[string]bool{}, map[int]bool{}
+	for _, n := range w.nodes {
+		cluster, index := n.Identity()
+		clusters[cluster], indexes[index] = true, true
+	}
+	if len(clusters) != 1 || len(indexes) != len(w.nodes) {
+		w.check(fmt.Errorf("the nodes were formed into clusters %v, with the indexes %v", clusters, indexes))
 	}
 }

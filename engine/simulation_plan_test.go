@@ -51,6 +51,9 @@ type plan struct {
 	nodes      int
 	replicas   int
 	length     time.Duration // of the time with faults
+	calm       time.Duration // of the time without, in which clients go on
+	moment     time.Duration // the longest time between two looks, and so between two troubles
+	roughStart bool          // there are faults already when the replicas form the cluster
 	faults     enginetest.Faults
 	troubles   map[string]float64 // what befalls nodes and replicas: probability in each moment, by the name of the trouble
 	semaphores []semaphorePlan
@@ -99,17 +102,19 @@ func (p *plan) onScripts() {
 func planOf(seed uint64) plan {
 	d := newDice(seed, "plan")
 	p := plan{
-		seed: seed, nodes: pick(d, 3, 3, 3, 3, 3, 3, 1, 5), replicas: 2 + d.IntN(2),
-		length:   5*time.Second + d.upTo(30*time.Second),
-		faults:   faultsOf(d),
-		troubles: map[string]float64{},
-		clients:  3 + d.IntN(14),
-		habits:   habitsOf(d),
+		seed: seed, nodes: pick(d, 3, 3, 3, 3, 3, 3, 1, 5), replicas: 2 + d.IntN(3),
+		length: 5*time.Second + d.upTo(30*time.Second), calm: d.upTo(5 * time.Second), moment: momentMax,
+		roughStart: d.chance(0.3),
+		faults:     faultsOf(d),
+		troubles:   map[string]float64{},
+		clients:    3 + d.IntN(14),
+		habits:     habitsOf(d),
 	}
 	p.faults.Seed = seed
 	if seed%luaEvery == 0 {
 		p.onScripts()
 	}
+	slow := d.chance(0.05)
 	for _, tr := range troubles {
 		if d.chance(0.5) {
 			p.troubles[tr.name] = tr.chance * (0.2 + d.Float64())
@@ -118,10 +123,26 @@ func planOf(seed uint64) plan {
 	for i := range 1 + d.IntN(3) {
 		p.semaphores = append(p.semaphores, semaphoreOf(d, i))
 	}
+	if slow && !p.lua {
+		p.slowly(d)
+	}
 	if p.ends() {
 		p.habits.never = 0 // what a replica had under way when it ended stays until its TTL
 	}
 	return p
+}
+
+// slowly lets little happen in a long time: semaphores that were created on use are left alone until they are removed, and
+// come back.
+func (p *plan) slowly(d dice) {
+	p.length, p.moment = 10*time.Minute+d.upTo(20*time.Minute), 2*time.Second
+	p.clients, p.habits.think = 1+d.IntN(4), 8*time.Minute
+	for i := range p.semaphores {
+		p.semaphores[i].create, p.semaphores[i].unsteady = true, 0 // what an operator has changed stays
+	}
+	for name := range p.troubles {
+		p.troubles[name] *= float64(p.moment / momentMax / 4)
+	}
 }
 
 // ends reports whether replicas end and start again.

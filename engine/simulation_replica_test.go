@@ -13,7 +13,7 @@ type replica struct {
 	w    *world
 	name string
 	dice dice
-	ways []way
+	ways []*stoppable
 
 	current atomic.Pointer[engine.Engine] // nil: it is down
 }
@@ -22,7 +22,10 @@ type replica struct {
 func (r *replica) open() {
 	faults := r.w.faults
 	faults.Seed = faults.Seed*7919 + uint64(r.dice.Uint32())
-	r.ways = r.w.network.ways(faults)
+	r.ways = nil
+	for _, way := range r.w.network.ways(faults) {
+		r.ways = append(r.ways, &stoppable{way: way})
+	}
 	offset, rate := r.dice.upTo(100*time.Hour), 1+clockDrift*(2*r.dice.Float64()-1)
 	since := r.w.now()
 	nodes := make([]engine.Node, len(r.ways))
@@ -58,7 +61,7 @@ func (r *replica) close() {
 }
 
 // way returns the way to one of the nodes.
-func (r *replica) way(d dice) way { return pick(d, r.ways...) }
+func (r *replica) way(d dice) *stoppable { return pick(d, r.ways...) }
 
 // someEngine returns a replica that is up; nil if none is.
 func (w *world) someEngine(d dice) *engine.Engine {

@@ -36,12 +36,14 @@ type tale struct {
 	err      error         // of a failure
 	refusal  *engine.Refusal
 	toldAt   time.Duration // of the last Waiting
+
+	overtaken time.Duration // while it waited, somebody was granted who comes after it; forever: nobody
 }
 
 // ask makes a request.
 func (w *world) ask(e *engine.Engine, semaphore string, ask engine.Ask) *tale {
 	t := &tale{
-		w: w, engine: e, semaphore: semaphore, ask: ask, asked: w.now(), granted: forever, toldAt: -time.Minute,
+		w: w, engine: e, semaphore: semaphore, ask: ask, asked: w.now(), granted: forever, toldAt: -time.Minute, overtaken: forever,
 		heard: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.mu.Lock()
@@ -121,6 +123,7 @@ func (t *tale) Granted(l engine.Lease) {
 	w.violated(w.checkMinHold(t, placed))
 	placed = max(t.asked, placed-slack)
 	w.violated(w.checkLimit(t, placed))
+	t.noteOvertaken()
 	w.violated(w.history.Granted(enginetest.Grant{
 		Semaphore: t.semaphore, Lease: l.ID, Slots: l.Slots, Fence: l.Fence, Asked: placed, Told: now, Until: t.until,
 	}))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -21,7 +22,8 @@ var (
 	simSeed   = flag.Uint64("sim.seed", 1, "the first seed of the simulation")
 	simSeeds  = flag.Int("sim.seeds", 0, "how many seeds to run; 0: some seconds' worth")
 	simLua    = flag.Bool("sim.lua", false, "run all seeds on the scripts of redisnode; else every twentieth")
-	simWorker = flag.Int("sim.worker", 0, "set by the simulation itself: run every n-th seed in this process")
+	simLess   = flag.String("sim.less", "", "what is left out of the plan of the one seed")
+	simWorker = flag.String("sim.worker", "", "set by the simulation itself: i/n runs every n-th trial from the i-th on in this process")
 )
 
 // What a plain `go test` runs.
@@ -33,8 +35,8 @@ const (
 // seedMax is how long a seed may take: some hundred times what it does take.
 const seedMax = 2 * time.Minute
 
-// TestSimulation plays seeds of random plans: clients of two replicas ask, hold, renew, release and vanish on a network that delays,
-// loses, repeats and cuts, and all that the design promises is checked at every step.
+// TestSimulation plays seeds of random plans: clients of a few replicas ask, hold, renew, release and vanish on a network that
+// delays, loses, repeats and cuts, and all that the design promises is checked at every step.
 //
 // A seed fixes the plan, what befalls every message, what every client does, and all ids and pauses of the engine. What it
 // cannot fix is the order in which Go runs goroutines that may run at the same instant, and which case it takes of several in
@@ -51,60 +53,71 @@ func TestSimulation(t *testing.T) {
 			seeds = seedsShort
 		}
 	}
-	if *simWorker > 0 {
-		simulateSeeds(t, *simSeed, seeds, *simWorker)
+	list := trials(t, seeds)
+	if *simWorker != "" {
+		var i, n int
+		if _, err := fmt.Sscanf(*simWorker, "%d/%d", &i, &n); err != nil {
+			t.Fatal(err)
+		}
+		playTrials(t, list, i, n)
 		return
 	}
 	t.Parallel()
 	start := time.Now()
-	workers := min(runtime.GOMAXPROCS(0), seeds)
+	workers := min(runtime.GOMAXPROCS(0), len(list))
+	failed := make([]*trial, workers)
 	var running sync.WaitGroup
 	for i := range workers {
-		running.Go(func() { runWorker(t, *simSeed+uint64(i), seeds, workers) })
+		running.Go(func() {
+			if output, err := worker(t, fmt.Sprintf("%d/%d", i, workers), *simSeed, seeds, *simLess); err != nil {
+				t.Errorf("%v\n%s", err, failures(output))
+				failed[i] = failedTrial(list, output)
+			}
+		})
 	}
 	running.Wait()
-	t.Logf("%d seeds from %d on in %v", seeds, *simSeed, time.Since(start).Round(time.Millisecond))
+	t.Logf("%d trials, seeds from %d on, in %v", len(list), *simSeed, time.Since(start).Round(time.Millisecond))
+	for _, r := range failed {
+		if r != nil {
+			tellLeast(t, *r)
+			return
+		}
+	}
 }
 
-// simulateSeeds plays every n-th seed from first on, one after the other.
-func simulateSeeds(t *testing.T, first uint64, seeds, n int) {
+// playTrials plays every n-th trial from the i-th on, one after the other.
+func playTrials(t *testing.T, list []trial, i, n int) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for seed := first; seed < *simSeed+uint64(seeds); seed += uint64(n) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			cryptotest.SetGlobalRandom(t, seed)
+	for ; i < len(list); i += n {
+		r := list[i]
+		t.Run(fmt.Sprintf("%d,seed=%d", i, r.seed), func(t *testing.T) {
+			cryptotest.SetGlobalRandom(t, r.seed)
 			defer time.AfterFunc(seedMax, func() {
 				debug.SetTraceback("all")
-				panic(fmt.Sprintf("seed %d goes on and on: time stands still in it", seed))
+				panic(fmt.Sprintf("seed %d goes on and on: time stands still in it", r.seed))
 			}).Stop()
-			synctest.Test(t, func(t *testing.T) { simulateSeed(t, seed) })
+			synctest.Test(t, func(t *testing.T) { r.play(t) })
 		})
 	}
 }
 
-// simulateSeed plays a seed, and says how to play it again if something was broken.
-func simulateSeed(t *testing.T, seed uint64) {
-	p := planOf(seed)
-	if *simLua {
-		p.onScripts()
-	}
+// play plays a trial, and says how to play it again if something was broken.
+func (r trial) play(t *testing.T) {
+	p := r.plan()
 	w := simulate(t, p)
 	t.Logf("%d grants, %d steps, %v, scripts: %t", len(w.granted), w.steps, w.now().Round(time.Second), p.lua)
 	if err := w.verdict(); err != nil {
 		w.network.show(t)
-		t.Errorf("%v\nagain: go test ./engine -run 'TestSimulation$' -sim.seed=%d -sim.seeds=1 -sim.lua=%t", err, seed, *simLua)
+		t.Errorf("%v\nagain: %s", err, r.again())
 	}
 }
 
-// runWorker plays every n-th seed from first on in a process of its own.
-func runWorker(t *testing.T, first uint64, seeds, n int) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimulation$", "-test.v", "-test.timeout=0",
-		fmt.Sprint("-sim.worker=", n), fmt.Sprint("-sim.seed=", first), fmt.Sprint("-sim.seeds=", seeds-int(first-*simSeed)),
-		fmt.Sprint("-sim.lua=", *simLua))
+// worker plays trials in a process of its own.
+func worker(t *testing.T, which string, seed uint64, seeds int, less string) ([]byte, error) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimulation$", "-test.v", "-test.timeout=0", "-sim.worker="+which,
+		fmt.Sprint("-sim.seed=", seed), fmt.Sprint("-sim.seeds=", seeds), fmt.Sprint("-sim.lua=", *simLua), "-sim.less="+less)
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, failures(output))
-	}
+	return cmd.CombinedOutput()
 }
 
 // failures leaves out of a worker's output what went well.
@@ -116,4 +129,36 @@ func failures(output []byte) string {
 		}
 	}
 	return kept.String()
+}
+
+var (
+	failedPattern  = regexp.MustCompile(`--- FAIL: TestSimulation/(\d+),`)
+	startedPattern = regexp.MustCompile(`=== RUN   TestSimulation/(\d+),`)
+)
+
+// failedTrial is the first trial that failed in a worker; one that has ended the process is the last that it began.
+func failedTrial(list []trial, output []byte) *trial {
+	found := failedPattern.FindSubmatch(output)
+	if found == nil {
+		if started := startedPattern.FindAllSubmatch(output, -1); len(started) > 0 {
+			found = started[len(started)-1]
+		}
+	}
+	var i int
+	if found == nil {
+		return nil
+	}
+	if _, err := fmt.Sscan(string(found[1]), &i); err != nil || i >= len(list) {
+		return nil
+	}
+	return &list[i]
+}
+
+// tellLeast shrinks a trial that failed, and says how to play what is left of it and how to keep it.
+func tellLeast(t *testing.T, r trial) {
+	least := shrink(r, func(r trial) bool {
+		_, err := worker(t, "0/1", r.seed, 1, strings.Join(r.less, ", "))
+		return err != nil
+	})
+	t.Logf("the least that fails: %s\nto keep it, add to engine/%s: %s", least.again(), keptTrials, least)
 }

@@ -15,7 +15,7 @@ const (
 	replicaCrashes  = "a replica crashes"
 )
 
-// momentMax is the longest time between two looks of the simulation, and so between two troubles.
+// momentMax is the longest time between two looks, but for plans in which little happens.
 const momentMax = 40 * time.Millisecond
 
 var troubles = []trouble{
@@ -33,6 +33,17 @@ var troubles = []trouble{
 		way := pick(d, w.replicas...).way(d)
 		way.Disconnect()
 		return d.upTo(8 * time.Second), way.Connect
+	}},
+	{"a replica is stopped", 0.004, func(w *world, d dice) (time.Duration, func()) {
+		ways := pick(d, w.replicas...).ways
+		for _, way := range ways {
+			way.Stop()
+		}
+		return d.upTo(pick(d, 300*time.Millisecond, 3*time.Second, 10*time.Second)), func() {
+			for _, way := range ways {
+				way.Continue()
+			}
+		}
 	}},
 	{"a node is stopped within the node time-out", 0.02, func(w *world, d dice) (time.Duration, func()) {
 		node := pick(d, w.nodes...)

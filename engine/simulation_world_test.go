@@ -31,6 +31,7 @@ type world struct {
 	trust    func(engine.Lease) time.Duration // what holders add to a validity that they are told
 	blind    bool                             // only what holders are told is checked, not what nodes remember
 	broken   chan struct{}                    // closed with the first violation
+	calming  atomic.Bool                      // nobody changes definitions any more
 	winding  atomic.Bool                      // nobody begins anything new
 	clients  sync.WaitGroup
 
@@ -56,8 +57,8 @@ type released struct {
 // forever is a time that does not come.
 const forever = engine.Never
 
-// newWorld makes the nodes of a plan, whose clocks differ, and opens the replicas on a network that is still good: a cluster is
-// only formed while all nodes answer. changes are what a test wants otherwise.
+// newWorld makes the nodes of a plan, whose clocks differ, and opens the replicas, all of which want to form the cluster. changes
+// are what a test wants otherwise.
 func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 	w := &world{
 		t: t, plan: p, start: time.Now(), network: networkOf(t, &p), broken: make(chan struct{}),
@@ -80,6 +81,9 @@ func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 		w.history.Records = nil
 	}
 	w.faults = enginetest.Faults{Seed: p.seed, LatencyMin: p.faults.LatencyMin, LatencyMax: p.faults.LatencyMax}
+	if p.roughStart {
+		w.faults = p.faults
+	}
 	d := newDice(p.seed, "world")
 	for i := range p.replicas {
 		r := &replica{w: w, name: fmt.Sprintf("R%d", i+1), dice: newDice(p.seed, fmt.Sprint("replica ", i))}

@@ -10,6 +10,16 @@ func (s *Server) Look(semaphore string) *engine.ViewPage {
 	return s.state.Look(s.clock.micros(), semaphore)
 }
 
+// Identity returns the cluster that the server belongs to and its index there; "": none yet.
+func (s *Server) Identity() (cluster string, index int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.state.Record(); r != nil {
+		return r.Cluster, r.Index
+	}
+	return "", -1
+}
+
 // FenceFloor returns the fence floor of the server's record.
 func (s *Server) FenceFloor() int64 {
 	s.mu.Lock()
