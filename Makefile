@@ -28,13 +28,13 @@ race: tools ## run all tests under the race detector, in random order
 
 ci: tidy fmtcheck lint race sim ## what CI runs
 
-tools: ## install what tests start, redis-server and curl, where that may be
-	@for tool in redis-server curl; do \
-		command -v $$tool >/dev/null && continue; \
+tools: ## install what tests start, redis-server, nginx and curl, where that may be
+	@for tool in redis-server:redis-server nginx:nginx-light curl:curl; do \
+		PATH="$$PATH:/usr/sbin" command -v $${tool%:*} >/dev/null && continue; \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$tool >/dev/null || exit 1; \
+			apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $${tool#*:} >/dev/null || exit 1; \
 		else \
-			echo "the tests need $$tool (redis-server 7.0 or newer): please install it"; exit 1; \
+			echo "the tests need $${tool%:*} (redis-server 7.0 or newer): please install it"; exit 1; \
 		fi; \
 	done
 

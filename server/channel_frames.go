@@ -18,8 +18,11 @@ type grantedFrame struct {
 }
 
 func (f *grantedFrame) appendTo(b []byte) []byte {
-	b = appendText(append(b, `{"type":"granted","ref":`...), f.ref)
-	return append(appendLease(append(b, ','), &f.lease), '}')
+	b = append(b, `{"type":"granted",`...)
+	if f.ref != "" { // a hold stream has none
+		b = append(appendText(append(b, `"ref":`...), f.ref), ',')
+	}
+	return append(appendLease(b, &f.lease), '}')
 }
 
 // releasedFrame answers a release.
@@ -48,14 +51,14 @@ type plainFrame struct {
 
 type waitingFrame struct {
 	Type  string `json:"type"`
-	Ref   string `json:"ref"`
+	Ref   string `json:"ref,omitempty"`
 	Ahead int    `json:"ahead"`
 }
 
 // refusedFrame is a problem as REST has it, but for its type: the frame's own stands there.
 type refusedFrame struct {
 	Type string `json:"type"`
-	Ref  string `json:"ref"`
+	Ref  string `json:"ref,omitempty"`
 	*problem
 }
 

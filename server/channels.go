@@ -106,7 +106,7 @@ func (cs *channels) list(last bool) []*channel {
 func (cs *channels) drain(ctx context.Context) {
 	for _, c := range cs.list(true) {
 		c.mu.Lock()
-		c.sendLocked(jsonFrame{drainingFrame{Type: "draining", ReconnectAfterMS: (reconnectMin + rand.N(reconnectSpread)).Milliseconds()}})
+		c.sendLocked(jsonFrame{newDraining()})
 		c.closeLocked(closeRestart)
 		c.mu.Unlock()
 	}
@@ -131,6 +131,10 @@ const (
 	reconnectMin    = 500 * time.Millisecond
 	reconnectSpread = 2 * time.Second
 )
+
+func newDraining() drainingFrame {
+	return drainingFrame{Type: "draining", ReconnectAfterMS: (reconnectMin + rand.N(reconnectSpread)).Milliseconds()}
+}
 
 // tick sends a ping when one is due, and an alive frame after a silence: page code cannot see pings.
 func (c *channel) tick() {

@@ -206,7 +206,10 @@ func TestADisconnectAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
 		}
 		w := s.open(t)
 		w.send(`{"type":"acquire","ref":"1","semaphore":"db","wait":"1m"}`)
-		w.expect("waiting")
+		eventually(t, "it waits", func() bool { // the frame that says so comes later
+			sem, err := s.engine.Semaphore(t.Context(), "db")
+			return err == nil && sem.Status.Waiting == 1
+		})
 		var both sync.WaitGroup
 		both.Go(func() {
 			if _, err := s.engine.Release(context.Background(), "db", before.Lease.Capability, 0); err != nil {

@@ -58,6 +58,7 @@ type Server struct {
 	done    sharedRecent // what operators ended, by what they asked for
 
 	draining atomic.Bool
+	leaving  chan struct{} // closed when leases that are kept have been renewed for the last time
 	channels channels
 }
 
@@ -75,6 +76,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Log,
 		echo: echo.New(), origins: http.NewCrossOriginProtection(), ids: newRequestIDs(),
+		leaving: make(chan struct{}),
 	}
 	for _, origin := range cfg.AllowOrigins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {
@@ -111,6 +113,7 @@ func (s *Server) routes() {
 	s.echo.PATCH(semaphore, s.needs(scopeOperate, s.patchSemaphore))
 	s.echo.DELETE(semaphore, s.needs(scopeOperate, s.deleteSemaphore))
 	s.echo.POST(semaphore+"/acquire", s.needs(scopeLease, s.acquire))
+	s.echo.POST(semaphore+"/hold", s.needs(scopeLease, s.hold))
 	s.echo.POST(semaphore+"/release", s.needs(scopeHolder, s.release))
 	s.echo.POST(semaphore+"/renew", s.needs(scopeHolder, s.renew))
 	s.get(semaphore+"/leases", scopeRead, s.listLeases)
@@ -147,7 +150,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Shutdown stops serving: no new connections, waiters are told draining, kept leases are renewed
-// once and left to their TTL, channels are closed with 1012, and the engine is closed. It waits for all of
+// once and left to their TTL, channels are closed with 1012, hold streams end, and the engine is closed. It waits for all of
 // this; what is left when ctx ends is cut. A second call does nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.draining.Swap(true) {
@@ -156,6 +159,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	idle := make(chan error, 1)
 	go func() { idle <- s.http.Shutdown(ctx) }()
 	s.engine.Drain(ctx)
+	close(s.leaving)
 	s.channels.drain(ctx)
 	err := <-idle
 	if err != nil {
