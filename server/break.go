@@ -16,7 +16,7 @@ func (s *Server) breakLease(c echo.Context, who *principal) error {
 		return err
 	}
 	id, ok := pathLease(c.Request().URL)
-	p.reason()
+	reason := p.reason()
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -33,11 +33,22 @@ func (s *Server) breakLease(c echo.Context, who *principal) error {
 	if weight == 0 {
 		weight, _ = strconv.Atoi(s.done.get(key)) // "": it was broken at another replica
 	}
+	if s.done.get(key) == "" {
+		s.broke(c, who, name, broken, reason)
+	}
 	s.done.add(key, strconv.Itoa(weight))
 	if wantsText(c.Request()) {
 		return answerText(c, http.StatusOK, "broken\n")
 	}
 	return answerJSON(c, http.StatusOK, brokenJSON{ID: id, State: "broken", Weight: weight})
+}
+
+// broke tells that an operator has broken a lease.
+func (s *Server) broke(c echo.Context, who *principal, semaphore string, b engine.Broken, reason string) {
+	s.metrics.released("broken")
+	s.acted(c, who, event{
+		Type: actBroken, Semaphore: semaphore, Lease: b.ID, Holder: b.Holder, Weight: b.Weight, Reason: reason,
+	})
 }
 
 type brokenJSON struct {

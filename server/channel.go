@@ -65,6 +65,7 @@ type channel struct {
 	leases   map[string]*channelRequest // by lease id
 	busy     map[string]bool            // refs of releases and renewals under way
 	ended    recent                     // leases of this channel that are over
+	watches  map[string]*watch          // by topic
 	live     int                        // requests that wait or hold
 	out      outbox
 }

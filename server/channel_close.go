@@ -101,6 +101,7 @@ func (c *channel) settle() closing {
 	if how.left() {
 		_ = c.conn.Close() // a writer that is under way ends
 	}
+	c.unwatchAll()
 	if how != closeRestart {
 		for _, r := range requests {
 			r.request.Cancel()

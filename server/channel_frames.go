@@ -116,6 +116,7 @@ type welcome struct {
 type channelLimits struct {
 	FrameBytes int   `json:"frame_bytes"`
 	Requests   int   `json:"requests"` // leases and waiters
+	Watches    int   `json:"watches"`
 	WaitMS     int64 `json:"wait_ms"`
 }
 
@@ -124,7 +125,7 @@ func welcomeFrame(c *channel) frame {
 	return jsonFrame{welcome{
 		Type: "welcome", Version: c.server.cfg.Version, Replica: c.server.engine.Replica(),
 		Principal: who.name, Scopes: who.scopes, AliveMS: aliveAfter.Milliseconds(),
-		Limits: channelLimits{FrameBytes: frameMax, Requests: channelRequestsMax, WaitMS: engine.WaitMaxChannel.Milliseconds()},
+		Limits: channelLimits{FrameBytes: frameMax, Requests: channelRequestsMax, Watches: watchesMax, WaitMS: engine.WaitMaxChannel.Milliseconds()},
 	}}
 }
 

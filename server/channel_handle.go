@@ -60,6 +60,10 @@ func (c *channel) dispatch(p *params, ref string) {
 		err = c.renew(p, ref)
 	case frameType == "cancel":
 		err = c.cancel(p, ref)
+	case frameType == "watch":
+		err = c.watch(p, ref)
+	case frameType == "unwatch":
+		err = c.unwatch(p, ref)
 	case frameType == "ping":
 		if err = p.end(); err == nil {
 			c.send(jsonFrame{plainFrame{Type: "pong", Ref: ref}})

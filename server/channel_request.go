@@ -70,6 +70,11 @@ func (c *channel) pending(ref string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.requests[ref]
+	for _, w := range c.watches {
+		if w.ref == ref {
+			return true // it goes on answering
+		}
+	}
 	return c.busy[ref] || r != nil && r.granted.IsZero()
 }
 
@@ -231,7 +236,7 @@ func (r *channelRequest) Lost(reason string) {
 	c := r.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server.metrics.lostLease(r.semaphore, reason)
+	c.server.lost(r.semaphore, r.id, c.from.Principal, reason)
 	c.server.metrics.ended("lost", time.Since(r.granted))
 	c.endLocked(r)
 	c.sendLocked(jsonFrame{lostFrame{Type: "lost", ID: r.id, Semaphore: r.semaphore, Reason: reason}})

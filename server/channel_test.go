@@ -101,7 +101,7 @@ func TestWelcomeSaysWhoServesWhom(t *testing.T) {
 	f := w.expect("welcome")
 	var want map[string]any
 	if err := json.Unmarshal([]byte(`{"type":"welcome","version":"test","replica":"`+s.engine.Replica()+`","principal":"anonymous",
-		"scopes":["lease","operate","read"],"alive_ms":15000,"limits":{"frame_bytes":32768,"requests":10000,"wait_ms":86400000}}`), &want); err != nil {
+		"scopes":["lease","operate","read"],"alive_ms":15000,"limits":{"frame_bytes":32768,"requests":10000,"watches":100,"wait_ms":86400000}}`), &want); err != nil {
 		t.Fatal(err)
 	}
 	if !alike(f, want) || w.Subprotocol() != "permitd.v1" {
@@ -213,7 +213,11 @@ func TestFramesThatCannotBeServedLeaveTheConnectionAsItIs(t *testing.T) {
 		{`{"ref":"x"}`, "refused", "bad_request", "type"},
 		{`{"ref":"x","type":"take"}`, "refused", "bad_request", "type"},
 		{`{"ref":"x","type":7}`, "refused", "bad_request", "type"},
-		{`{"ref":"x","type":"watch","topic":"semaphores"}`, "refused", "bad_request", "type"},
+		{`{"ref":"x","type":"watch","topic":"policies"}`, "refused", "bad_request", "topic"},
+		{`{"ref":"x","type":"watch"}`, "refused", "bad_request", "topic"},
+		{`{"ref":"x","type":"watch","topic":"semaphore:"}`, "refused", "bad_request", "topic"},
+		{`{"ref":"x","type":"watch","topic":"semaphore:a\u0000"}`, "refused", "bad_request", "topic"},
+		{`{"ref":"x","type":"unwatch","topic":"nodes"}`, "unwatched", "", ""},
 		{`{"ref":"x","type":"attach","semaphore":"db","lease":"x"}`, "refused", "bad_request", "type"},
 		{`{"ref":"x","type":"acquire","semaphore":"db","grace":"1s"}`, "refused", "bad_request", "grace"},
 		{`{"ref":"x","type":"acquire","semaphore":"db","key":"k"}`, "refused", "bad_request", "key"},

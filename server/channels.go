@@ -59,17 +59,18 @@ func (cs *channels) start(c *channel, refused *closing) {
 	}()
 }
 
-// followTokens ends the channels whose tokens are gone, and tells the others what theirs allow now, until stop is closed.
-func (cs *channels) followTokens(tokens *Tokens, stop <-chan struct{}) {
-	for {
-		changed := tokens.changes()
-		for _, c := range cs.list(false) {
-			c.authenticate(tokens)
-		}
+// followTokens ends the channels whose tokens are gone, and lets the others do what theirs allow now, until the server stops.
+func (s *Server) followTokens() {
+	for changed := s.cfg.Tokens.changes(); ; {
 		select {
 		case <-changed:
-		case <-stop:
+		case <-s.stopped:
 			return
+		}
+		changed = s.cfg.Tokens.changes()
+		s.events.add(event{Type: eventTokens})
+		for _, c := range s.channels.list(false) {
+			c.authenticate(s.cfg.Tokens)
 		}
 	}
 }

@@ -301,7 +301,7 @@ func (st *holdStream) Expiring(validity time.Duration, reason string) {
 func (st *holdStream) Lost(reason string) {
 	st.note(func() []streamFrame {
 		st.over = true
-		st.s.metrics.lostLease(st.semaphore, reason)
+		st.s.lost(st.semaphore, st.id, st.who.name, reason)
 		st.s.metrics.ended("lost", time.Since(st.granted))
 		f := lostFrame{Type: "lost", ID: st.id, Semaphore: st.semaphore, Reason: reason}
 		return []streamFrame{{jsonFrame{f}, "lost " + reason}}

@@ -29,12 +29,14 @@ var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .2
 // metrics counts what the faces do. What semaphores and nodes are is read at the scrape, by stateCollector.
 type metrics struct {
 	serveHTTP http.Handler
+	history   *history
 
 	acquires *prometheus.CounterVec // semaphore, outcome
 	wait     prometheus.Histogram
 	hold     prometheus.Histogram
 	releases *prometheus.CounterVec   // reason
 	lost     *prometheus.CounterVec   // semaphore, reason
+	acts     *prometheus.CounterVec   // act
 	requests *prometheus.HistogramVec // method, route, code
 	channels prometheus.Gauge
 	messages *prometheus.CounterVec // direction
@@ -48,13 +50,17 @@ type metrics struct {
 }
 
 func newMetrics(s *Server) *metrics {
-	m := &metrics{grants: map[string]prometheus.Counter{}}
+	m := &metrics{history: &s.history, grants: map[string]prometheus.Counter{}}
 	m.acquires = counters("acquires_total", "Requests for permits, by what became of them.", "semaphore", "outcome")
 	m.others = m.acquires.WithLabelValues(otherSemaphores, outcomeGranted)
 	m.wait = histogram("acquire_wait_seconds", "From the request to the grant.")
 	m.hold = histogram("hold_seconds", "From the grant to the end of a lease that was held over the lease channel.")
 	m.releases = counters("releases_total", "Leases that were given back through this replica.", "reason")
 	m.lost = counters("leases_lost_total", "Leases that their holder was told to be lost.", "semaphore", "reason")
+	m.acts = counters("operator_acts_total", "What operators did through this replica.", "act")
+	for _, act := range []string{actDeclared, actChanged, actDeleted, actBroken} {
+		m.acts.WithLabelValues(act)
+	}
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "http_request_duration_seconds",
 		Help: "HTTP requests, the wait of an acquire included.", Buckets: durationBuckets,
@@ -73,7 +79,7 @@ func newMetrics(s *Server) *metrics {
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		m.acquires, m.wait, m.hold, m.releases, m.lost, m.requests, m.channels, m.messages, m.closes, build,
+		m.acquires, m.wait, m.hold, m.releases, m.lost, m.acts, m.requests, m.channels, m.messages, m.closes, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&stateCollector{s},
 	)
@@ -135,12 +141,16 @@ const (
 func (m *metrics) acquired(semaphore string, err error, waited time.Duration) {
 	if err == nil {
 		m.grantsOf(semaphore).Inc()
+		m.history.count(semaphore, true)
 		m.wait.Observe(waited.Seconds())
 		return
 	}
 	outcome, label := outcomeCancelled, otherSemaphores
 	if !errors.Is(err, errClientLeft) {
 		outcome = problemOf(err).Kind
+	}
+	if outcome == kindNoPermit.name || outcome == kindTooManyWaiters.name {
+		m.history.count(semaphore, false)
 	}
 	if outcome != kindUnknownSemaphore.name { // whose names anybody can make up
 		label = m.label(semaphore)

@@ -59,9 +59,9 @@ func (p *principal) mayUse(semaphore string) error {
 	return newProblem(kindForbidden, "the token of %s is not for this semaphore", p.name)
 }
 
-// sees reports whether the token names a semaphore; lists leave out what it does not name.
+// sees reports whether the token names a semaphore; lists leave out what it does not name. What is no semaphore's, "", is for all.
 func (p *principal) sees(semaphore string) bool {
-	return p.globs == nil || slices.ContainsFunc(p.globs, func(glob string) bool { return globMatches(glob, semaphore) })
+	return p.globs == nil || semaphore == "" || slices.ContainsFunc(p.globs, func(glob string) bool { return globMatches(glob, semaphore) })
 }
 
 // globMatches reports whether a glob fits a text: * stands for any text, ? for any character.

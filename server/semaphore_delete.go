@@ -27,8 +27,7 @@ func (s *Server) deleteSemaphore(c echo.Context, who *principal) error {
 	if err != nil {
 		return err
 	}
-	breaking := p.flag("break", false)
-	p.reason()
+	breaking, reason := p.flag("break", false), p.reason()
 	cond, err := condition(c.Request())
 	if err := firstError(p.end(), err); err != nil {
 		return err
@@ -37,15 +36,20 @@ func (s *Server) deleteSemaphore(c echo.Context, who *principal) error {
 		return badRequest("If-None-Match", "what is not there can not be deleted")
 	}
 	ctx := c.Request().Context()
+	var broken []engine.Broken
 	if breaking {
-		_, err = s.engine.DeleteBreaking(ctx, name, cond, who.name)
+		broken, err = s.engine.DeleteBreaking(ctx, name, cond, who.name)
 	} else {
 		err = s.engine.Delete(ctx, name, cond, who.name)
+	}
+	for _, b := range broken {
+		s.broke(c, who, name, b, reason)
 	}
 	again := deletion{name, cond.IfRev, breaking}
 	switch {
 	case err == nil:
 		s.done.add(again.key(), "deleted")
+		s.acted(c, who, event{Type: actDeleted, Semaphore: name, Reason: reason})
 	case !errors.Is(err, engine.ErrUnknownSemaphore) || !again.named() || s.done.get(again.key()) == "":
 		return err
 	}

@@ -32,6 +32,7 @@ func (s *Server) patchSemaphore(c echo.Context, who *principal) error {
 	if err != nil {
 		return invalidDefinition(err)
 	}
+	s.changed(c, who, &sem, false)
 	return answerSemaphore(c, http.StatusOK, sem)
 }
 

@@ -91,7 +91,21 @@ func (s *Server) putSemaphore(c echo.Context, who *principal) error {
 	if created {
 		status = http.StatusCreated
 	}
+	s.changed(c, who, &sem, created)
 	return answerSemaphore(c, status, sem)
+}
+
+// changed tells that an operator has put a definition in force, once, however often the change is repeated.
+func (s *Server) changed(c echo.Context, who *principal, sem *engine.Semaphore, created bool) {
+	act, key := actChanged, "change "+etag(sem.Rev)+sem.Name
+	if created {
+		act = actDeclared
+	}
+	if sem.ChangedBy != who.name || s.done.get(key) != "" { // it was in force before
+		return
+	}
+	s.done.add(key, act)
+	s.acted(c, who, event{Type: act, Semaphore: sem.Name, Rev: sem.Rev})
 }
 
 func (s *Server) getSemaphore(c echo.Context, who *principal) error {

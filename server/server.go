@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,9 @@ type Server struct {
 	echo    *echo.Echo
 	http    *http.Server
 	metrics *metrics
+	events  *events
+	history history
+	topics  topics
 	origins *http.CrossOriginProtection
 	ids     requestIDs
 	taken   connectionCount
@@ -58,11 +62,13 @@ type Server struct {
 	done    sharedRecent // what operators ended, by what they asked for
 
 	draining atomic.Bool
+	stopped  chan struct{} // closed by Shutdown: work ends
+	work     sync.WaitGroup
 	leaving  chan struct{} // closed when leases that are kept have been renewed for the last time
 	channels channels
 }
 
-// New makes a server. It panics on a missing engine and on an origin that is none.
+// New makes a server, which watches over its engine until Shutdown. It panics on a missing engine and on an origin that is none.
 func New(cfg Config) *Server {
 	if cfg.MaxConnections == 0 {
 		cfg.MaxConnections = connectionsUsual
@@ -76,7 +82,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Log,
 		echo: echo.New(), origins: http.NewCrossOriginProtection(), ids: newRequestIDs(),
-		leaving: make(chan struct{}),
+		leaving: make(chan struct{}), stopped: make(chan struct{}), events: newEvents(cfg.Engine.Replica()),
 	}
 	for _, origin := range cfg.AllowOrigins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {
@@ -87,6 +93,12 @@ func New(cfg Config) *Server {
 	s.echo.HTTPErrorHandler = s.fail
 	s.echo.Use(s.doors)
 	s.routes()
+	s.events.add(event{Type: eventStarted})
+	s.work.Go(s.followNodes)
+	s.work.Go(s.followSemaphores)
+	if cfg.Tokens != nil {
+		s.work.Go(s.followTokens)
+	}
 	s.http = &http.Server{
 		Handler:        s.echo,
 		ReadTimeout:    requestTimeMax, // acquire lifts it before it waits
@@ -105,6 +117,8 @@ func (s *Server) routes() {
 	s.get(problemsPath, scopeNone, s.problems)
 	s.get("/v1/nodes", scopeRead, s.nodes)
 	s.get("/v1/leases", scopeRead, s.findLeases)
+	s.get("/v1/history", scopeRead, s.showHistory)
+	s.get("/v1/events", scopeRead, s.listEvents)
 	s.get("/v1/semaphores", scopeRead, s.listSemaphores)
 	s.echo.Match([]string{"GET", "HEAD", "PUT", "PATCH", "DELETE"}, "/v1/semaphores/", s.noName)
 	const semaphore = "/v1/semaphores/:name"
@@ -137,11 +151,6 @@ func (s *Server) Serve(l net.Listener) error {
 	if s.cfg.TLS != nil {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}
-	if s.cfg.Tokens != nil {
-		stop := make(chan struct{})
-		defer close(stop)
-		go s.channels.followTokens(s.cfg.Tokens, stop)
-	}
 	err := s.http.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -161,6 +170,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.engine.Drain(ctx)
 	close(s.leaving)
 	s.channels.drain(ctx)
+	close(s.stopped)
+	s.work.Wait()
 	err := <-idle
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
