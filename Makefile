@@ -1,7 +1,7 @@
 # Every target is a line of `make help`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run build test race ci tools sim bench lint fmt fmtcheck tidy cover fuzz
+.PHONY: help run build test race ci tools sim bench bench-policies guests lint fmt fmtcheck tidy cover fuzz
 
 GO          ?= go
 GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
@@ -12,7 +12,7 @@ FUZZTIME    ?= 10s
 BENCHTIME   ?= 30s
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 run: ## serve on 127.0.0.1:7707 from ./permitd-data
 	$(GO) run .
@@ -44,6 +44,12 @@ sim: ## run SEEDS=200 seeds of the simulation
 bench: tools ## run the benchmarks, BENCHTIME=30s each
 	$(GO) run ./deploy/bench -time $(BENCHTIME)
 	$(GO) test -run '^$$' -bench '^BenchmarkBar' -benchtime 10s ./engine/redisnode
+
+bench-policies: ## run the benchmarks of policies
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./policies
+
+guests: ## rebuild the compiled example policies (clang, lld, rustc with wasm32, npm)
+	$(MAKE) -C policies/guests
 
 lint: ## vet, modernizers, staticcheck, golangci-lint
 	$(GO) vet ./...

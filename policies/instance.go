@@ -45,6 +45,16 @@ func (p *program) instantiate(ctx context.Context, config string) (*instance, []
 	return i, c.said.logs, nil
 }
 
+// instantiateAgain makes an instance where nobody waits for it and a module would be refused: what took too long gets a second try,
+// since a machine that is busy for a moment says nothing about the module.
+func (p *program) instantiateAgain(ctx context.Context, config string) (*instance, []LogLine, error) {
+	i, logs, err := p.instantiate(ctx, config)
+	if fault, is := errors.AsType[*Fault](err); is && fault.Kind == FaultTimeout {
+		return p.instantiate(ctx, config)
+	}
+	return i, logs, err
+}
+
 // start runs what a module has to run before the first evaluation.
 func (i *instance) start(p *program, c *call) error {
 	if p.initializes {

@@ -62,7 +62,7 @@ func (p *program) dryRun(ctx context.Context, config string, r *Request) Decisio
 		return Decision{Act: ActDeny, Outcome: OutcomeFault, Fault: fault, Logs: logs}
 	}
 	defer i.close()
-	d := i.once(ctx, r, TimeoutUsual)
+	d := i.once(ctx, r)
 	d.Logs = append(logs, d.Logs...)
 	return d
 }

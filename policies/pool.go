@@ -68,7 +68,9 @@ func (p *pool) take(ctx context.Context, config string, fresh bool) (*instance, 
 	if i := p.takeIdle(config, fresh); i != nil {
 		return i, nil
 	}
-	i, err := p.make(ctx, config)
+	began := time.Now()
+	i, _, err := p.program.instantiate(ctx, config)
+	p.meter.instantiated(time.Since(began))
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +78,6 @@ func (p *pool) take(ctx context.Context, config string, fresh bool) (*instance, 
 	defer p.mu.Unlock()
 	p.busy[config]++
 	return i, nil
-}
-
-// make makes an instance.
-func (p *pool) make(ctx context.Context, config string) (*instance, error) {
-	began := time.Now()
-	i, _, err := p.program.instantiate(ctx, config)
-	p.meter.instantiated(time.Since(began))
-	return i, err
 }
 
 func (p *pool) takeIdle(config string, fresh bool) *instance {
@@ -124,7 +118,9 @@ func (p *pool) discard(i *instance, why string) {
 
 // prepare makes an instance for later, if there is room for it.
 func (p *pool) prepare(ctx context.Context, config string) error {
-	i, err := p.make(ctx, config)
+	began := time.Now()
+	i, _, err := p.program.instantiateAgain(ctx, config)
+	p.meter.instantiated(time.Since(began))
 	if err != nil {
 		return err
 	}

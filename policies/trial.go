@@ -101,7 +101,7 @@ func (t *trial) instance(ctx context.Context) error {
 			continue
 		}
 		if fault.Kind == FaultTimeout {
-			return refused(StageEvaluate, fault, "an answer in "+TimeoutUsual.String())
+			return refused(StageEvaluate, fault, "an answer in "+TimeoutMax.String())
 		}
 		i.close()
 		if i, err = t.start(ctx); i == nil {
@@ -115,7 +115,7 @@ func (t *trial) instance(ctx context.Context) error {
 // start makes an instance without configuration. None and no error: the module will not do without one.
 func (t *trial) start(ctx context.Context) (*instance, error) {
 	began := time.Now()
-	i, _, err := t.program.instantiate(ctx, "")
+	i, _, err := t.program.instantiateAgain(ctx, "")
 	t.report.InstantiateUS = time.Since(began).Microseconds()
 	fault, _ := errors.AsType[*Fault](err)
 	switch {
@@ -132,7 +132,7 @@ func (t *trial) start(ctx context.Context) (*instance, error) {
 
 // ask puts one request and compares the answer with the earlier ones.
 func (t *trial) ask(ctx context.Context, i *instance, at int, r *Request) *Fault {
-	d := i.once(ctx, r, TimeoutUsual)
+	d := i.once(ctx, r)
 	t.took = append(t.took, d.Elapsed)
 	answer := fmt.Sprint(d.Outcome, d.Weight, d.HasPriority, d.Priority, d.TTL, d.Reason)
 	if first, there := t.answers[at]; there && first != answer {
@@ -147,9 +147,10 @@ func (t *trial) ask(ctx context.Context, i *instance, at int, r *Request) *Fault
 	return d.Fault
 }
 
-// once evaluates a request outside any pool. After a fault the instance must be thrown away.
-func (i *instance) once(ctx context.Context, r *Request, timeout time.Duration) Decision {
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+// once evaluates a request outside any pool, under the longest deadline that a binding may have: on a busy machine a shorter one
+// would say nothing about the module. After a fault the instance must be thrown away.
+func (i *instance) once(ctx context.Context, r *Request) Decision {
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), TimeoutMax)
 	defer cancel()
 	c := newCall(deadline, r, i.config)
 	began := time.Now()
