@@ -204,6 +204,7 @@ func TestWhatCannotBeEndsTheStartWithAPlainWord(t *testing.T) {
 		{"a hasty node time-out", []string{"--node-timeout", "1ms"}, 78, "--node-timeout must be 10ms to 10s"},
 		{"no semaphores", []string{"--max-semaphores", "0"}, 78, "--max-semaphores"},
 		{"no connections", []string{"--max-connections", "0"}, 78, "--max-connections"},
+		{"no names in metrics", []string{"--metrics-semaphores", "0"}, 78, "--metrics-semaphores"},
 		{"no such command", []string{"sevre"}, 64, "unknown command"},
 		{"an argument of serve", []string{"serve", "now"}, 64, "unknown command"},
 		{"no such flag", []string{"--lisen", "x"}, 64, "unknown flag"},

@@ -25,6 +25,7 @@ const (
 	nodeTimeoutMin   = 10 * time.Millisecond
 	nodeTimeoutMax   = 10 * time.Second
 	connectionsUsual = 20_000
+	metricsUsual     = 1000
 
 	startTimeMax = time.Second      // for a quorum, before the start is announced without one
 	stopTimeMax  = 10 * time.Second // for requests and channels to end
@@ -42,6 +43,7 @@ type serveFlags struct {
 	nodeTimeout    time.Duration
 	maxSemaphores  int
 	maxConnections int
+	metricsNames   int
 }
 
 func newServe() *cobra.Command {
@@ -69,6 +71,7 @@ func newServe() *cobra.Command {
 	flags.StringVar(&f.prefix, "redis-prefix", prefixUsual, "what keys on Redis start with")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", nodeTimeoutUsual, "how long a node may take to answer")
 	flags.IntVar(&f.maxSemaphores, "max-semaphores", engine.SemaphoresUsual, "semaphores that may be created on use")
+	flags.IntVar(&f.metricsNames, "metrics-semaphores", metricsUsual, "semaphores with a label of their own in /metrics; the rest are added up")
 	flags.IntVar(&f.maxConnections, "max-connections", connectionsUsual, "connections beyond it are turned away; less where the limit of open files is")
 	describeEnvironment(flags)
 	return cmd
@@ -87,6 +90,7 @@ func (f *serveFlags) validate(given func(flag string) bool) error {
 	check(redis || !given("redis-prefix"), "--redis-prefix is for --redis")
 	check(f.nodeTimeout >= nodeTimeoutMin && f.nodeTimeout <= nodeTimeoutMax, "--node-timeout must be %v to %v", nodeTimeoutMin, nodeTimeoutMax)
 	check(f.maxSemaphores >= 1, "--max-semaphores must be at least 1")
+	check(f.metricsNames >= 1, "--metrics-semaphores must be at least 1")
 	check(f.maxConnections >= 1, "--max-connections must be at least 1")
 	return errors.Join(wrong, f.doorFlags.validate())
 }
@@ -108,11 +112,12 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	e, err := engine.Open(engine.Config{Nodes: nodes, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores})
+	meter, metered := server.NewNodeMeter(nodes)
+	e, err := engine.Open(engine.Config{Nodes: metered, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores})
 	if err != nil {
 		return misconfigured("--redis: %w", err)
 	}
-	cfg.Engine, cfg.MaxConnections = e, f.connections(log)
+	cfg.Engine, cfg.NodeMeter, cfg.MetricsSemaphores, cfg.MaxConnections = e, meter, f.metricsNames, f.connections(log)
 	s := server.New(cfg)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()

@@ -55,14 +55,15 @@ func serveOn(t *testing.T, l net.Listener, dial dialer, now func() time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.Open(engine.Config{Nodes: []engine.Node{node}, Now: now})
+	meter, nodes := NewNodeMeter([]engine.Node{node})
+	e, err := engine.Open(engine.Config{Nodes: nodes, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Engine: e, Version: "test", LocalOnly: true}
+	cfg := Config{Engine: e, Version: "test", LocalOnly: true, NodeMeter: meter}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Limits of /metrics.
 const (
-	metricNamesMax   = 1000 // semaphores with a label of their own; the rest are otherSemaphores
+	metricNamesUsual = 1000 // semaphores with a label of their own; the rest are otherSemaphores
 	otherSemaphores  = "_other"
 	scrapesMax       = 2 // at once
 	scrapeTimeMax    = 5 * time.Second
@@ -30,6 +30,7 @@ var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .2
 type metrics struct {
 	serveHTTP http.Handler
 	history   *history
+	namesMax  int // semaphores with a label of their own
 
 	acquires *prometheus.CounterVec // semaphore, outcome
 	wait     prometheus.Histogram
@@ -50,7 +51,7 @@ type metrics struct {
 }
 
 func newMetrics(s *Server) *metrics {
-	m := &metrics{history: &s.history, grants: map[string]prometheus.Counter{}}
+	m := &metrics{history: &s.history, namesMax: s.cfg.MetricsSemaphores, grants: map[string]prometheus.Counter{}}
 	m.acquires = counters("acquires_total", "Requests for permits, by what became of them.", "semaphore", "outcome")
 	m.others = m.acquires.WithLabelValues(otherSemaphores, outcomeGranted)
 	m.wait = histogram("acquire_wait_seconds", "From the request to the grant.")
@@ -78,6 +79,9 @@ func newMetrics(s *Server) *metrics {
 	build.Set(1)
 
 	registry := prometheus.NewRegistry()
+	if s.cfg.NodeMeter != nil {
+		registry.MustRegister(s.cfg.NodeMeter)
+	}
 	registry.MustRegister(
 		m.acquires, m.wait, m.hold, m.releases, m.lost, m.acts, m.requests, m.channels, m.messages, m.closes, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -104,7 +108,7 @@ func (m *metrics) serve(c echo.Context, _ *principal) error {
 	return nil
 }
 
-// grantsOf returns the counter of a semaphore's grants: the first thousand have their own.
+// grantsOf returns the counter of a semaphore's grants: the first have their own.
 func (m *metrics) grantsOf(semaphore string) prometheus.Counter {
 	m.mu.RLock()
 	grants := m.grants[semaphore]
@@ -114,7 +118,7 @@ func (m *metrics) grantsOf(semaphore string) prometheus.Counter {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.grants) >= metricNamesMax {
+	if len(m.grants) >= m.namesMax {
 		return m.others
 	}
 	if m.grants[semaphore] == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // stateCollector reads semaphores and nodes when it is scraped: nothing is kept that could be wrong. Semaphores beyond
-// the first thousand, in the order of their names, are added up as far as the time of a scrape reaches.
+// the first, in the order of their names, are added up as far as the time of a scrape reaches.
 type stateCollector struct{ s *Server }
 
 // semaphoreMetric is a gauge of a semaphore; merge says how those of otherSemaphores are put together.
@@ -87,7 +87,7 @@ func (c *stateCollector) collectSemaphores(ctx context.Context, ch chan<- promet
 			break
 		}
 		for i := range list {
-			if read++; read > metricNamesMax || list[i].Name == otherSemaphores {
+			if read++; read > c.s.metrics.namesMax || list[i].Name == otherSemaphores {
 				others = mergeSemaphore(others, &list[i])
 				continue
 			}

@@ -34,7 +34,10 @@ type Config struct {
 	Version        string         // told by metrics, welcome frames and /healthz
 	MaxConnections int            // beyond it connections are answered 503, and closed 1013; 20,000
 	MaxRequests    int            // under way of each principal, beyond it 429; 1,000
-	Log            *slog.Logger   // discarded
+
+	MetricsSemaphores int          // with a label of their own in /metrics; 1,000
+	NodeMeter         *NodeMeter   // of the engine's nodes; nil: they are not measured
+	Log               *slog.Logger // discarded
 
 	Tokens         *Tokens        // who may ask; nil: everybody
 	LocalOnly      bool           // serve only Host names of this machine: for listeners on a loopback address without auth
@@ -72,6 +75,9 @@ type Server struct {
 func New(cfg Config) *Server {
 	if cfg.MaxConnections == 0 {
 		cfg.MaxConnections = connectionsUsual
+	}
+	if cfg.MetricsSemaphores == 0 {
+		cfg.MetricsSemaphores = metricNamesUsual
 	}
 	if cfg.MaxRequests == 0 {
 		cfg.MaxRequests = requestsUsual
