@@ -31,6 +31,7 @@ type attempt struct {
 
 	// Guarded by s.mu.
 	ballots []quorum.Ballot
+	eras    []int64         // by node: under which it answered
 	ends    []time.Duration // by node: until when it holds the lease, by the coordinator's clock
 	asked   []bool
 	mended  []bool
@@ -61,7 +62,7 @@ func (s *semaphore) claim(r *Request, start int) {
 	now, n := s.e.cfg.Now(), len(s.e.peers)
 	a := &attempt{
 		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
-		ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
+		eras: make([]int64, n), ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
 		says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]bool, n),
 	}
 	by := newID()
@@ -163,7 +164,7 @@ func (a *attempt) heard(i, round int, ans *Answer) {
 
 // cast turns an answer into a ballot.
 func (a *attempt) cast(i int, ans *Answer) {
-	a.says[i] = ans.Says
+	a.says[i], a.eras[i] = ans.Says, ans.Era
 	b := quorum.Ballot{Definition: ans.Definition}
 	switch {
 	case ans.Err != nil:
@@ -192,6 +193,7 @@ func (a *attempt) decide() {
 	if a.decided {
 		return
 	}
+	a.discardOld()
 	v := quorum.Tally(a.ballots, a.closed)
 	switch v.Outcome {
 	case quorum.Undecided:

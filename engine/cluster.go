@@ -42,19 +42,7 @@ func (e *Engine) steerLoop() {
 
 // look decides which nodes vote, and forms or completes the cluster where that is called for.
 func (e *Engine) look() {
-	probes := make([]*Probe, len(e.peers))
-	heard := 0
-	for i, p := range e.peers {
-		p.mu.Lock()
-		if p.probed {
-			pr := p.probe
-			probes[i] = &pr
-		}
-		if p.heard {
-			heard++
-		}
-		p.mu.Unlock()
-	}
+	probes, heard := e.probes()
 	if err := e.misfit(probes); err != nil {
 		for _, p := range e.peers { // some may vote already, as they were heard of first
 			p.setOut(err.Error())
@@ -72,11 +60,36 @@ func (e *Engine) look() {
 		}
 		return
 	}
-	voting := e.count(probes)
-	e.complete(probes)
-	if voting >= e.quorum {
+	e.follow(probes)
+	all := e.stand(probes)
+	pl := e.plan(probes, all)
+	if e.count(probes, all, pl) >= e.quorum {
+		e.recovered()
 		e.learnSecret()
+		e.tellNodes(probes)
 	}
+	e.suspendJumped(probes)
+	if !e.complete(probes) {
+		e.heal(pl)
+	}
+}
+
+// probes are the last looks at the nodes, by position, nil for those that can not be reached; and how many were heard of, be it
+// that they can not.
+func (e *Engine) probes() (probes []*Probe, heard int) {
+	probes = make([]*Probe, len(e.peers))
+	for i, p := range e.peers {
+		p.mu.Lock()
+		if p.probed {
+			pr := p.probe
+			probes[i] = &pr
+		}
+		if p.heard {
+			heard++
+		}
+		p.mu.Unlock()
+	}
+	return probes, heard
 }
 
 // misfit tells what in the nodes' answers no waiting mends. It is looked for at the start, until every node has been
@@ -132,49 +145,25 @@ func (e *Engine) adopt(probes []*Probe) {
 	}
 }
 
-// count decides for each node whether it votes, and returns how many do.
-func (e *Engine) count(probes []*Probe) int {
+// count lets those nodes vote that stand well, tells of the others what will become of them, and returns how many vote.
+func (e *Engine) count(probes []*Probe, all []*standing, pl plan) int {
 	voting := 0
-	taken := map[int]int{}
 	for i, p := range e.peers {
-		pr := probes[i]
-		if pr == nil {
-			continue
+		switch st := all[i]; {
+		case st == nil:
+		case st.state == nodeUp:
+			p.observe(probes[i].Record.Era, probes[i].Time, probes[i].Sent, probes[i].Received) // when it was probed, the cluster may not have been known
+			p.setUp(probes[i].Record)
+			voting++
+		case pl.next != "" && (st.heals || st.state == nodeSuspended):
+			p.setAside(st.state, st.reason+"; "+pl.next)
+		case st.state == nodeReplaced:
+			p.setAside(st.state, st.reason+"; `permitd nodes readmit` takes it back")
+		default:
+			p.setAside(st.state, st.reason)
 		}
-		reason := e.whyOut(pr)
-		if reason == "" {
-			if j, twice := taken[pr.Record.Index]; twice {
-				reason = fmt.Sprintf("it has index %d, as %s has", pr.Record.Index, e.peers[j].node.Name())
-			}
-		}
-		if reason != "" {
-			p.setOut(reason)
-			continue
-		}
-		taken[pr.Record.Index] = i
-		p.setUp(pr.Record)
-		voting++
 	}
 	return voting
-}
-
-// whyOut says why a node that was probed does not count; "" if it does.
-func (e *Engine) whyOut(pr *Probe) string {
-	switch r := pr.Record; {
-	case r == nil:
-		return "it is blank: it has lost its memory, or is new; it does not vote until it is readmitted"
-	case r.Cluster != "" && r.Cluster != e.clusterID():
-		return fmt.Sprintf("it belongs to cluster %s, the others to %s", r.Cluster, e.clusterID())
-	case pr.Refusal != nil:
-		return pr.Refusal.Error()
-	case r.N != len(e.peers):
-		return fmt.Sprintf("its record is of a cluster of %d nodes, %d are listed", r.N, len(e.peers))
-	case r.State != StateOK:
-		return fmt.Sprintf("its record says %s: %s", r.State, r.Reason)
-	case r.Index < 0 || r.Index >= len(e.peers):
-		return fmt.Sprintf("its record names index %d of %d nodes", r.Index, len(e.peers))
-	}
-	return ""
 }
 
 // setUp lets a node vote under its record. One that was away hears at once what it has missed of the lines and what it is owed.
@@ -190,35 +179,15 @@ func (p *peer) vote(r *NodeRecord) bool {
 	known := p.e.learn(r.Known)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.jumped || !p.probed {
-		return false
+	if p.jumped || !p.probed || p.seenIn != r.Era || !p.clock.Known {
+		return false // its clock is not known yet as it goes since it was readmitted
 	}
 	if h := p.header.Load(); h == nil || h.Index != r.Index || h.Cluster != r.Cluster || !slices.Equal(h.Known, known) {
 		p.header.Store(&Header{Cluster: r.Cluster, Index: r.Index, Known: known})
 	}
 	p.status.Index, p.status.Era = r.Index, r.Era
-	p.setStatusLocked("up", "")
+	p.setStatusLocked(nodeUp, "")
 	return !p.voting.Swap(true)
-}
-
-// learn takes in the eras somebody knows of, and returns the largest of every node.
-func (e *Engine) learn(known []int64) []int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	merged := slices.Clone(e.eras)
-	for i := range min(len(merged), len(known)) {
-		merged[i] = max(merged[i], known[i])
-	}
-	if slices.Equal(merged, e.eras) {
-		return e.eras
-	}
-	e.eras = merged
-	for _, p := range e.peers {
-		if h := p.header.Load(); h != nil {
-			p.header.Store(&Header{Cluster: h.Cluster, Index: h.Index, Known: merged})
-		}
-	}
-	return merged
 }
 
 // clusterID is the cluster this engine serves; "" before it is known.
@@ -308,7 +277,7 @@ func (e *Engine) missing() error {
 	var told []string
 	_, nodes := e.Nodes()
 	for _, n := range nodes {
-		if n.State != "up" {
+		if n.State != nodeUp {
 			told = append(told, fmt.Sprintf("%s is %s: %s", n.Name, n.State, n.Reason))
 		}
 	}
@@ -355,6 +324,7 @@ func (e *Engine) gather(ctx context.Context, op func(*peer) Op, enough func([]*A
 		case <-ctx.Done():
 			return answers
 		case h := <-heard:
+			e.current(answers)
 			if h.a.Err == nil {
 				answers[h.pos] = h.a
 				if enough != nil && enough(answers) {

@@ -24,6 +24,7 @@ type Config struct {
 	NodeTimeout   time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
 	Now           func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
 	Log           *slog.Logger         // discarded
+	DurableNodes  bool                 // the nodes keep what they acknowledged whatever befalls them: a cold start need not wait
 	MaxSemaphores int                  // that may be created on use, as counted once a minute and since; SemaphoresUsual
 }
 
@@ -36,7 +37,12 @@ type Engine struct {
 	steer   steering
 	keeper  *keeper
 	seq     atomic.Int64 // of orders
+	healing atomic.Bool  // nodes are being readmitted
 	created atomic.Int64 // semaphores created on use, as last counted, and since
+
+	coldStarts atomic.Int64 // by this replica
+	failures   int          // to readmit nodes, in a row; of the goroutine that does it
+	longest    longest
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -48,13 +54,17 @@ type Engine struct {
 
 	secretNow atomic.Pointer[[]byte] // as secret below
 
-	mu       sync.Mutex // guards what follows
-	cluster  string
-	eras     []int64 // the largest era heard of every node; replaced, never changed
-	secret   []byte
-	fatal    error
-	allHeard bool
-	changed  chan struct{} // closed and replaced when one of these changes
+	mu         sync.Mutex // guards what follows
+	cluster    string
+	eras       []int64 // the largest era heard of every node; replaced, never changed
+	secret     []byte
+	fatal      error
+	secretLost bool          // the nodes have forgotten it: it is written again
+	blankSince time.Duration // since when all nodes are known to have forgotten everything; 0: they have not
+	notedAt    time.Duration // when nodes were last told of each other
+	recovering map[int]bool  // positions of nodes that an operator has given up; nil: none
+	allHeard   bool
+	changed    chan struct{} // closed and replaced when one of these changes
 }
 
 // Open starts the nodes and an engine on them. It returns at once, while connections are still being made; Ready tells
@@ -128,6 +138,7 @@ func (e *Engine) eachSecond(now time.Duration) {
 		s.locked(func() {
 			s.tellWaiters(now)
 			s.forgetAway(now)
+			s.dropOverdue(now)
 		})
 	}
 	e.forgetIdle(now)

@@ -17,6 +17,8 @@ const owedMax = 100_000
 var (
 	errJumped = errors.New("the node's clock jumped")
 	errBehind = errors.New("the node and the coordinator do not agree on the eras")
+
+	errForgotten = errors.New("the node has lost the memory out of which it said that")
 )
 
 // peer is one node as this replica sees it.
@@ -26,17 +28,23 @@ type peer struct {
 	node Node
 
 	voting atomic.Bool            // it is asked, and its answers count
+	wanted atomic.Bool            // an operator wants it back, though it was replaced
 	header atomic.Pointer[Header] // set before voting is
 
-	mu      sync.Mutex // guards what follows; held briefly, never while calling out
-	clock   quorum.Interval
-	probe   Probe // the last one
-	probed  bool  // there was one on this connection
-	heard   bool  // there was one, or a failure to connect, since the start
-	status  NodeStatus
-	jumped  bool // its clock jumped: it does not count any more
-	owed    []*debt
-	dropped int // of owed, since they were too many
+	mu       sync.Mutex // guards what follows; held briefly, never while calling out
+	clock    quorum.Interval
+	seenIn   int64 // the era in which the clock was seen so: a later one may have another clock
+	probe    Probe // the last one
+	probed   bool  // there was one on this connection
+	heard    bool  // there was one, or a failure to connect, since the start
+	status   NodeStatus
+	jumped   bool // its clock jumped in the era seenIn: it does not count any more
+	work     work // of whoever froze it, and when that last went on
+	workSeen time.Duration
+	patience int // how often his work was taken over
+	healed   int // how often it was readmitted by this replica
+	owed     []*debt
+	dropped  int // of owed, since they were too many
 }
 
 // debt is a release or give-back that a node has to hear.
@@ -49,7 +57,7 @@ type debt struct {
 func (p *peer) call(op Op, at int64, fill func() Placement, done func(*Answer)) *Call {
 	c := &Call{Header: p.header.Load(), At: at, Op: op, Fill: fill}
 	c.Done = func(a *Answer) {
-		p.receive(a)
+		p.receive(a, c.Header)
 		done(a)
 	}
 	return c
@@ -68,11 +76,16 @@ func (p *peer) askAgain(op Op, at int64, fill func() Placement, undecided func()
 }
 
 // receive takes in what every answer tells: the node's clock and its eras. It sets Err on an answer that is none.
-func (p *peer) receive(a *Answer) {
+func (p *peer) receive(a *Answer, h *Header) {
 	if a.Err != nil {
 		return
 	}
-	if p.observe(a.Time, a.Sent, a.Received) {
+	a.Era = h.era()
+	if a.Era < p.era() {
+		a.Err = errForgotten
+		return
+	}
+	if p.observe(a.Era, a.Time, a.Sent, a.Received) {
 		a.Err = errJumped
 		return
 	}
@@ -86,23 +99,6 @@ func (p *peer) receive(a *Answer) {
 	case SaysStale, SaysLate:
 		a.Err = fmt.Errorf("%w (%s)", errBehind, a.Says)
 	}
-}
-
-// observe takes in the node's time of an answer and reports whether the clock jumped, now or before.
-func (p *peer) observe(node int64, sent, received time.Duration) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.jumped {
-		return true
-	}
-	next, jumped := p.clock.Observe(time.Duration(node)*time.Microsecond, sent, received)
-	p.clock = next
-	if jumped {
-		p.jumped = true
-		p.voting.Store(false)
-		p.setStatusLocked("suspended", "its clock jumped, or runs more than 0.1 % too fast or slow")
-	}
-	return jumped
 }
 
 // nodeTime estimates the node's clock at the coordinator's time t, in µs: the lower end of what it may be, so
@@ -121,11 +117,14 @@ func (p *peer) clockAt(t time.Duration) quorum.Interval {
 }
 
 // setOut stops asking the node until its next probe says otherwise.
-func (p *peer) setOut(reason string) {
+func (p *peer) setOut(reason string) { p.setAside(nodeOut, reason) }
+
+// setAside does so in another state than out.
+func (p *peer) setAside(state, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.voting.Store(false)
-	p.setStatusLocked("out", reason)
+	p.setStatusLocked(state, reason)
 }
 
 // setStatusLocked notes and logs a change of state. p.mu is held.
@@ -133,9 +132,12 @@ func (p *peer) setStatusLocked(state, reason string) {
 	if p.status.State == state && p.status.Reason == reason {
 		return
 	}
-	p.status.State, p.status.Reason, p.status.Since = state, reason, time.Now()
+	if p.status.State != state {
+		p.status.Since = time.Now()
+	}
+	p.status.State, p.status.Reason = state, reason
 	log := p.e.cfg.Log.Warn
-	if state == "up" {
+	if state == nodeUp {
 		log = p.e.cfg.Log.Info
 	}
 	log("node "+state, "node", p.status.Name, "index", p.status.Index, "reason", reason)
@@ -143,18 +145,19 @@ func (p *peer) setStatusLocked(state, reason string) {
 
 // Probed implements NodeEvents.
 func (p *peer) Probed(pr Probe, _ bool) {
-	if p.observe(pr.Time, pr.Sent, pr.Received) {
-		return
+	r := pr.Record
+	if r != nil && r.Cluster != "" && r.Cluster == p.e.clusterID() {
+		p.e.learn(r.Known)
+		if pr.Refusal == nil && r.State == StateOK {
+			p.observe(r.Era, pr.Time, pr.Sent, pr.Received)
+		}
 	}
 	p.mu.Lock()
+	p.noteTokenLocked(pr.Record)
 	p.probe, p.probed, p.heard = pr, true, true
 	p.status.Latency = pr.Received - pr.Sent
-	wall := time.Duration(time.Now().UnixNano()) - p.e.cfg.Now()
-	p.status.ClockOffset = p.clock.Lo + p.clock.Width()/2 - wall
+	p.status.ClockOffset = time.Duration(pr.Time)*time.Microsecond - time.Duration(time.Now().UnixNano()) + (p.e.cfg.Now() - (pr.Sent+pr.Received)/2)
 	p.mu.Unlock()
-	if pr.Record != nil && pr.Refusal == nil && pr.Record.Cluster == p.e.clusterID() {
-		p.e.learn(pr.Record.Known)
-	}
 	p.e.steer.poke()
 }
 
@@ -164,9 +167,7 @@ func (p *peer) Down(err error) {
 	defer p.mu.Unlock()
 	p.voting.Store(false)
 	p.probed, p.heard = false, true
-	if !p.jumped {
-		p.setStatusLocked("down", err.Error())
-	}
+	p.setStatusLocked(nodeDown, err.Error())
 	p.e.steer.poke()
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -113,6 +114,7 @@ func (r register) try(ctx context.Context, ballot Ballot, next func(Value) (Valu
 	if v, err = next(latest.Value); err != nil {
 		return latest.Value, false, larger, err
 	}
+	promises := answers
 	accept := &Accept{Kind: r.kind, Name: r.name, Ballot: ballot, Value: v}
 	answers = r.e.gather(ctx, func(*peer) Op { return accept }, r.e.quorumOf(says(SaysAccepted)))
 	for _, a := range answers {
@@ -120,7 +122,10 @@ func (r register) try(ctx context.Context, ballot Ballot, next func(Value) (Valu
 			larger = a.Promise
 		}
 	}
-	return v, r.e.quorumOf(says(SaysAccepted))(answers), larger, nil
+	// Promises of an era that is over are none: their nodes may have forgotten them, though not for good.
+	r.e.current(promises)
+	written = r.e.quorumOf(says(SaysPromised))(promises) && r.e.quorumOf(says(SaysAccepted))(answers)
+	return v, written, larger, nil
 }
 
 // pause sleeps, or returns the context's error when that ends first.
@@ -136,7 +141,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // learnSecret reads the cluster secret, or makes it. It is called by the steering when a quorum votes.
 func (e *Engine) learnSecret() {
 	e.mu.Lock()
-	known := e.secret != nil
+	known, ours := e.secret != nil && !e.secretLost, string(e.secret)
 	e.mu.Unlock()
 	if known {
 		return
@@ -148,7 +153,7 @@ func (e *Engine) learnSecret() {
 	if err == nil && v.Data == "" {
 		v, _, err = r.change(ctx, ballot, func(v Value) (Value, error) {
 			if v.Data == "" {
-				v.Data = newID() + newID() // 160 random bits
+				v.Data = cmp.Or(ours, newID()+newID()) // 160 random bits
 			}
 			return v, nil
 		})
@@ -159,7 +164,7 @@ func (e *Engine) learnSecret() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.secret = []byte(v.Data)
+	e.secret, e.secretLost = []byte(v.Data), false
 	e.secretNow.Store(&e.secret)
 	e.changedLocked()
 }

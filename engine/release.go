@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/permitd/permitd/engine/quorum"
@@ -10,6 +11,11 @@ import (
 
 // releasing is a release on its way to the nodes. Guarded by s.mu.
 type releasing struct {
+	s          *semaphore
+	op         *Release
+	until      time.Duration
+	eras       []int64      // by node: of its acknowledgement
+	counted    []*int       // by node: where its acknowledgement is counted; nil: there is none yet
 	part       quorum.Slots // empty: all
 	acks, kept int
 	outdated   int           // nodes that still have slots of the part, under a later ver than was known, or have no record
@@ -49,7 +55,11 @@ func (s *semaphore) release(l *lease, op *Release) *releasing {
 	} else {
 		op.Left = Never
 	}
-	rl := &releasing{part: op.Slots, done: make(chan struct{})}
+	n := len(s.e.peers)
+	rl := &releasing{
+		s: s, op: op, until: until, eras: make([]int64, n), counted: make([]*int, n), part: op.Slots, done: make(chan struct{}),
+	}
+	s.releasing[rl] = struct{}{}
 	for i := range s.e.peers {
 		s.tell(i, op, nil, until, func(a *Answer) { s.locked(func() { s.acknowledged(rl, i, a) }) })
 	}
@@ -67,11 +77,11 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	switch {
 	case a.Err != nil:
 	case a.Says == SaysReleased && len(rl.part) > 0 && (a.Slots.Overlaps(rl.part) || len(a.Slots) == 0):
-		rl.outdated++ // no tombstone bars a part: where there is no record, one may still come that has it
+		rl.count(i, a, &rl.outdated) // no tombstone bars a part: where there is no record, one may still come that has it
 	case a.Says == SaysReleased:
-		rl.acks++
+		rl.count(i, a, &rl.acks)
 	default:
-		rl.kept++
+		rl.count(i, a, &rl.kept)
 	}
 	n := len(s.e.peers)
 	outdated := rl.outdated > n-s.e.quorum
@@ -84,6 +94,28 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	}
 	if s.unanswered[i] == 0 {
 		s.reconcileAt(i)
+	}
+}
+
+// count counts a node's acknowledgement. Once all have acknowledged it the release is over: whoever forgets it then is told by
+// the others, when it is readmitted. mu is held.
+func (rl *releasing) count(i int, a *Answer, to *int) {
+	if rl.counted[i] != nil {
+		return
+	}
+	*to++
+	rl.counted[i], rl.eras[i] = to, a.Era
+	if !slices.Contains(rl.counted, nil) {
+		delete(rl.s.releasing, rl)
+	}
+}
+
+// dropOverdue forgets releases whose time is over. mu is held.
+func (s *semaphore) dropOverdue(now time.Duration) {
+	for rl := range s.releasing {
+		if now >= rl.until {
+			delete(s.releasing, rl)
+		}
 	}
 }
 

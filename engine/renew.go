@@ -22,6 +22,7 @@ type renewal struct {
 	t0, ttl time.Duration
 	ver     int64 // of the lease when it was sent
 	acks    []bool
+	eras    []int64 // by node: of its acknowledgement
 	ends    []time.Duration
 	noes    int
 	silent  int
@@ -41,7 +42,7 @@ func (l *lease) renew(ttl time.Duration, done func(error)) {
 	}
 	s, now := l.s, l.s.e.cfg.Now()
 	n := len(s.e.peers)
-	rn := &renewal{l: l, t0: now, ttl: ttl, ver: l.ver, acks: make([]bool, n), ends: make([]time.Duration, n), done: []func(error){done}}
+	rn := &renewal{l: l, t0: now, ttl: ttl, ver: l.ver, acks: make([]bool, n), eras: make([]int64, n), ends: make([]time.Duration, n), done: []func(error){done}}
 	l.renewal = rn
 	for i, p := range s.e.peers {
 		if !p.voting.Load() {
@@ -79,7 +80,7 @@ func (rn *renewal) heard(i int, a *Answer) {
 		case a.Err != nil:
 			rn.silent++
 		case a.Says == SaysRenewed || a.Says == SaysMended:
-			rn.acks[i], rn.ends[i] = true, end(a)
+			rn.acks[i], rn.eras[i], rn.ends[i] = true, a.Era, end(a)
 		case a.Says == SaysMissing && !rn.decided:
 			rn.mendAt(i)
 			return
@@ -109,6 +110,7 @@ func (rn *renewal) decide() {
 	if rn.decided {
 		return
 	}
+	rn.discardOld()
 	var members []int
 	for i, ack := range rn.acks {
 		if ack {
@@ -148,6 +150,7 @@ var errMoved = fmt.Errorf("%w: it was attached elsewhere", ErrLeaseExpired)
 // lengthened takes in that Q nodes hold the lease longer. Its validity never shrinks: nodes only lengthen.
 func (l *lease) lengthened(rn *renewal, members []int) {
 	l.s.active = l.s.e.cfg.Now()
+	l.s.e.sawTTL(l.s.name, rn.ttl)
 	l.ttl, l.usual, l.heldAt, l.warned, l.first = rn.ttl, rn.ttl, rn.t0, false, false
 	l.end = max(l.end, l.s.e.validity(rn.t0, rn.ttl, rn.ends, members))
 	if rn.ttl == Never {

@@ -23,17 +23,18 @@ type semaphore struct {
 	reading    bool
 	arrivals   []*Request // wait for the definition
 	line       line
-	leases     map[string]*lease // by id: what this replica granted or attached
-	places     []Order           // by node: this replica's own place there, as last told
-	lining     []bool            // by node: a line is under way
-	unanswered []int             // by node: claims under way there
-	givingBack []int             // by node: give-backs under way there
-	free       int               // free slots, as last told, less what was claimed since
-	inUse      int               // as last told
-	fence      int64             // the largest seen
-	elsewhere  int               // waiters of other replicas, as last told
-	before     int               // those of them before this replica's head, as last told
-	recheck    *time.Timer       // next claim of the head without a wake; see setRecheck
+	leases     map[string]*lease       // by id: what this replica granted or attached
+	releasing  map[*releasing]struct{} // not acknowledged by all yet
+	places     []Order                 // by node: this replica's own place there, as last told
+	lining     []bool                  // by node: a line is under way
+	unanswered []int                   // by node: claims under way there
+	givingBack []int                   // by node: give-backs under way there
+	free       int                     // free slots, as last told, less what was claimed since
+	inUse      int                     // as last told
+	fence      int64                   // the largest seen
+	elsewhere  int                     // waiters of other replicas, as last told
+	before     int                     // those of them before this replica's head, as last told
+	recheck    *time.Timer             // next claim of the head without a wake; see setRecheck
 	recheckAt  time.Duration
 	touched    time.Duration // last use, for forgetting it
 	active     time.Duration // when this replica last granted, renewed or released
@@ -76,7 +77,7 @@ func (e *Engine) semaphore(name string) *semaphore {
 		if s == nil {
 			s = &semaphore{
 				e: e, name: name, outbox: make([][]*Call, len(e.peers)), line: newLine(),
-				leases: map[string]*lease{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
+				leases: map[string]*lease{}, releasing: map[*releasing]struct{}{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
 				unanswered: make([]int, len(e.peers)), givingBack: make([]int, len(e.peers)),
 			}
 			s.named, s.away = map[string]*Request{}, map[string]kept{}
@@ -121,7 +122,7 @@ const semaphoreIdle = time.Minute
 func (e *Engine) forgetIdle(now time.Duration) {
 	for _, s := range e.semaphores() {
 		s.mu.Lock()
-		if now-s.touched > semaphoreIdle && s.line.len() == 0 && len(s.leases) == 0 && len(s.arrivals) == 0 && !s.reading {
+		if now-s.touched > semaphoreIdle && s.line.len() == 0 && len(s.leases) == 0 && len(s.releasing) == 0 && len(s.arrivals) == 0 && !s.reading {
 			s.gone = true
 			if s.recheck != nil {
 				s.recheck.Stop()

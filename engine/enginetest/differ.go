@@ -213,16 +213,38 @@ func compared(a *engine.Answer) *engine.Answer {
 		c.Node = &record
 	}
 	c.Tombstones = slices.SortedFunc(slices.Values(c.Tombstones), func(a, b engine.Tombstone) int { return strings.Compare(a.By, b.By) })
+	c.Twins = slices.SortedFunc(slices.Values(c.Twins), func(a, b engine.Record) int { return strings.Compare(a.By, b.By) })
+	if c.Page != nil {
+		c.Page = comparedPage(*c.Page)
+	}
 	if c.View != nil {
 		page := *c.View
 		page.Next = ""
-		page.Leases = slices.SortedFunc(slices.Values(page.Leases), func(a, b engine.Record) int { return strings.Compare(a.Lease, b.Lease) })
+		page.Leases = slices.SortedFunc(slices.Values(page.Leases), compareRecords)
 		page.Cooling = slices.SortedFunc(slices.Values(page.Cooling), func(a, b engine.Cooling) int {
 			return cmp.Or(cmp.Compare(a.Left, b.Left), strings.Compare(a.Lease, b.Lease), strings.Compare(a.Slots.String(), b.Slots.String()))
 		})
 		c.View = &page
 	}
 	return &c
+}
+
+func compareRecords(a, b engine.Record) int {
+	return cmp.Or(strings.Compare(a.Lease, b.Lease), strings.Compare(a.By, b.By))
+}
+
+// comparedPage does so with a page of Read. Nodes list names in any order, also those that they know tombstones of only.
+func comparedPage(p engine.Page) *engine.Page {
+	p.Next, p.Names = "", nil
+	p.Tombstones = nil // they come with some page
+	for i := range p.Semaphores {
+		c := &p.Semaphores[i]
+		c.Leases = slices.SortedFunc(slices.Values(c.Leases), compareRecords)
+		c.Cooling = slices.SortedFunc(slices.Values(c.Cooling), func(a, b engine.Cooling) int {
+			return cmp.Or(cmp.Compare(a.Left, b.Left), strings.Compare(a.Lease, b.Lease), strings.Compare(a.Slots.String(), b.Slots.String()))
+		})
+	}
+	return &p
 }
 
 func (d *differ) compare(op engine.Op, placement engine.Placement, got, want *engine.Answer) {

@@ -158,13 +158,20 @@ func (w *walk) demolish(semaphore string) []engine.Op {
 	return ops
 }
 
-// reform returns what takes the node out and back in, with an operation between that is refused.
+// reform returns what takes the node out and back in with what a reseed copies to it, with operations between that are refused.
 func (w *walk) reform(semaphore string) []engine.Op {
 	r := w.state.Record()
 	token := engine.Ballot{Counter: r.Token.Counter + 1, Replica: me}
 	known := slices.Clone(r.Known)
 	known[r.Index]++
 	smaller := engine.Ballot{Counter: r.Token.Counter, Replica: "0"}
+	pages, wait := w.pages(), pick(w, 0, 0, 30*time.Millisecond)
+	load := func(seq int) *engine.Load {
+		return &engine.Load{
+			Token: token, RunID: r.RunID, Cluster: r.Cluster, N: r.N, Index: r.Index, Known: known, Wait: wait,
+			Seq: seq, More: seq == 0, Page: pages[seq],
+		}
+	}
 	return []engine.Op{
 		&engine.Freeze{Token: smaller, Was: r.Token, Cluster: r.Cluster, RunID: r.RunID},
 		&engine.Freeze{Token: token, Was: smaller, Cluster: r.Cluster, RunID: r.RunID},
@@ -175,7 +182,8 @@ func (w *walk) reform(semaphore string) []engine.Op {
 		w.claim(semaphore),
 		&engine.Commit{Token: token, RunID: r.RunID},
 		&engine.Load{Token: smaller, RunID: r.RunID, Cluster: r.Cluster, N: r.N, Index: r.Index, Known: known},
-		&engine.Load{Token: token, RunID: r.RunID, Cluster: r.Cluster, N: r.N, Index: r.Index, Known: known},
+		load(0), load(1), &engine.Commit{Token: smaller, RunID: r.RunID}, load(1),
+		&engine.Read{Token: token, RunID: r.RunID, Semaphore: semaphore}, load(0),
 		w.release(semaphore),
 		&engine.Commit{Token: token, RunID: r.RunID},
 	}

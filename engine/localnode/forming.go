@@ -35,7 +35,7 @@ func (v *visit) freeze(op *engine.Freeze) {
 		v.record = &engine.NodeRecord{Format: engine.FormatNow, Instance: v.nonce()}
 	}
 	v.setRecord(func(r *engine.NodeRecord) {
-		r.State, r.Reason, r.Token, r.RunID, r.Replid = engine.StateFrozen, "", op.Token, v.RunID, v.Replid
+		r.State, r.Token, r.RunID, r.Replid = engine.StateFrozen, op.Token, v.RunID, v.Replid
 	})
 	v.answer.Says = engine.SaysDone
 }
@@ -111,7 +111,7 @@ func (v *visit) commit(op *engine.Commit) {
 	v.setRecord(func(r *engine.NodeRecord) {
 		p := r.Pending
 		r.Cluster, r.N, r.Index, r.Known, r.Era = p.Cluster, p.N, p.Index, p.Known, p.Known[p.Index]
-		r.State, r.EverOK, r.Pending, r.WaitEnd = engine.StateOK, true, nil, p.WaitEnd
+		r.State, r.Reason, r.EverOK, r.Pending, r.WaitEnd = engine.StateOK, "", true, nil, p.WaitEnd
 		r.Marks, r.Offsets = nil, nil // its clock may be another now
 		r.FenceFloor = max(r.FenceFloor, v.now, v.FenceStart)
 	})

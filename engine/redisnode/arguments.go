@@ -40,10 +40,11 @@ func (a *arguments) next() *part {
 	return p
 }
 
-// key adds a key: its kind stands before the user's bytes.
-func (a *arguments) key(prefix, kind, name string) {
+// key adds a key: its kind and the era stand before the user's bytes.
+func (a *arguments) key(prefix, kind, era, name string) {
 	p := a.next()
-	p.bytes = append(append(append(append(append(p.bytes, prefix...), ':'), kind...), ':'), name...)
+	p.bytes = append(append(append(p.bytes, prefix...), ':'), kind...)
+	p.bytes = append(append(append(append(p.bytes, ':'), era...), ':'), name...)
 }
 
 // text adds free text.

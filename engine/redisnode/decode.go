@@ -62,11 +62,22 @@ func (r *reply) decode(a *engine.Answer, op engine.Op) {
 		if a.Says == engine.SaysNo {
 			r.register(a)
 		}
-	case *engine.Freeze, *engine.Load, *engine.Commit:
-		var err error
-		if a.Node, err = parseRecord(r.rest); err != nil {
-			r.note(err)
+	case *engine.Read:
+		if a.Says == engine.SaysDone {
+			r.page(a, op)
+			return
 		}
+		r.nodeRecord(a)
+	case *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Suspend, *engine.Note:
+		r.nodeRecord(a)
+	}
+}
+
+// nodeRecord reads the record that is all the rest of an answer.
+func (r *reply) nodeRecord(a *engine.Answer) {
+	var err error
+	if a.Node, err = parseRecord(r.rest); err != nil {
+		r.note(err)
 	}
 }
 
@@ -93,13 +104,17 @@ func (r *reply) record(lease, text string, now int64) engine.Record {
 }
 
 func (r *reply) find(a *engine.Answer, lease string) {
+	further := r.head.int()
 	if text := r.take(); text != "" {
 		l := r.record(lease, text, a.Time)
 		a.Record = &l
 	}
+	for i := 0; i < further && r.head.err == nil; i++ {
+		a.Twins = append(a.Twins, r.record(lease, r.take(), a.Time))
+	}
 	for len(r.rest) > 0 {
 		f := fields{rest: r.take()}
-		t := engine.Tombstone{By: f.text(), Left: f.left(a.Time), AnyOwner: f.flag(), Owner: f.owner(), Why: f.text(), Age: since(a.Time, f.number())}
+		t := f.tombstone(a.Time)
 		a.Tombstones = append(a.Tombstones, t)
 		r.note(f.end())
 	}
@@ -127,7 +142,7 @@ func (r *reply) view(a *engine.Answer) {
 		v.Leases = append(v.Leases, r.record(id.text(), r.take(), a.Time))
 		r.note(id.end())
 	}
-	slices.SortFunc(v.Leases, func(l, m engine.Record) int { return cmp.Compare(l.Lease, m.Lease) })
+	slices.SortFunc(v.Leases, func(l, m engine.Record) int { return cmp.Or(cmp.Compare(l.Lease, m.Lease), cmp.Compare(l.By, m.By)) })
 	slices.SortFunc(v.Cooling, func(c, d engine.Cooling) int {
 		return cmp.Or(cmp.Compare(c.Left, d.Left), cmp.Compare(c.Lease, d.Lease), cmp.Compare(c.Slots.First(), d.Slots.First()))
 	})

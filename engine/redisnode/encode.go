@@ -13,8 +13,9 @@ type encoder struct {
 	prefix  string
 	scripts map[string]call
 
-	header *engine.Header // that head was made of
+	header *engine.Header // that head and era were made of
 	head   string
+	era    string
 }
 
 // call is what begins each call of a script with one number of keys.
@@ -95,6 +96,20 @@ func (e *encoder) encodeRegister(a *arguments, c *engine.Call) {
 		e.node(a, op)
 		a.ballot(op.Token)
 		a.text(op.RunID)
+	case *engine.Mark:
+		e.node(a, op)
+		e.stamp(a, c)
+		a.number(int64(op.Node))
+		a.number(op.Era)
+		a.ballot(op.Token)
+	case *engine.Suspend:
+		e.node(a, op)
+		e.stamp(a, c)
+		a.text(op.Reason)
+	case *engine.Note:
+		e.note(a, c, op)
+	case *engine.Read:
+		e.readPage(a, c, op)
 	default:
 		panic(fmt.Sprintf("redisnode: unknown operation %T", op))
 	}
@@ -102,19 +117,32 @@ func (e *encoder) encodeRegister(a *arguments, c *engine.Call) {
 
 // start begins a call of a script with as many keys.
 func (e *encoder) start(a *arguments, op engine.Op, keys any) {
-	begin := e.scripts[engine.OpName(op)]
+	e.startScript(a, engine.OpName(op), keys)
+}
+
+func (e *encoder) startScript(a *arguments, name string, keys any) {
+	begin := e.scripts[name]
 	a.reset(begin.evalsha, begin.sha, keys)
 }
 
-// stamp adds what every operation but those of forming begins with: the head that the node record must have, and the
-// estimate of the node's clock.
-func (e *encoder) stamp(a *arguments, c *engine.Call) {
-	if c.Header != e.header {
-		b := append([]byte(engine.StateOK), ' ')
-		b = append(strconv.AppendInt(b, int64(c.Header.Index), 10), ' ')
-		b = append(appendEras(b, c.Header.Known), ' ')
-		e.header, e.head = c.Header, string(appendWord(b, c.Header.Cluster))
+// read makes the head and the era of a call's header, which most calls share.
+func (e *encoder) read(h *engine.Header) {
+	if h == e.header {
+		return
 	}
+	b := append([]byte(engine.StateOK), ' ')
+	b = append(strconv.AppendInt(b, int64(h.Index), 10), ' ')
+	b = append(appendEras(b, h.Known), ' ')
+	e.header, e.head, e.era = h, string(appendWord(b, h.Cluster)), "0"
+	if h.Index >= 0 && h.Index < len(h.Known) {
+		e.era = strconv.FormatInt(h.Known[h.Index], 10)
+	}
+}
+
+// stamp adds what every operation but those for nodes that are out begins with: the head that the node record must have, and
+// the estimate of the node's clock.
+func (e *encoder) stamp(a *arguments, c *engine.Call) {
+	e.read(c.Header)
 	a.text(e.head)
 	a.number(c.At)
 }
@@ -122,7 +150,7 @@ func (e *encoder) stamp(a *arguments, c *engine.Call) {
 // semaphore begins a call about a semaphore.
 func (e *encoder) semaphore(a *arguments, c *engine.Call, name string) {
 	e.start(a, c.Op, fiveKeys)
-	e.semaphoreKeys(a, "sem", "used", "ends", "cool", name)
+	e.semaphoreKeys(a, c.Header, "sem", "used", "ends", "cool", name)
 	e.stamp(a, c)
 	a.text("")
 }
@@ -130,20 +158,22 @@ func (e *encoder) semaphore(a *arguments, c *engine.Call, name string) {
 // lease begins a call about a lease.
 func (e *encoder) lease(a *arguments, c *engine.Call, semaphore, lease string) {
 	e.start(a, c.Op, sevenKeys)
-	e.semaphoreKeys(a, "sem", "used", "ends", "cool", semaphore)
-	a.key(e.prefix, "gone", "short:0")
-	a.key(e.prefix, "gone", "short:1")
+	e.semaphoreKeys(a, c.Header, "sem", "used", "ends", "cool", semaphore)
+	a.key(e.prefix, "gone", e.era, "short:0")
+	a.key(e.prefix, "gone", e.era, "short:1")
 	e.stamp(a, c)
 	a.word(lease)
 }
 
-// semaphoreKeys adds the keys of a semaphore, or of a register that is kept like one.
-func (e *encoder) semaphoreKeys(a *arguments, sem, used, ends, cool, name string) {
+// semaphoreKeys adds the keys of a semaphore, or of a register that is kept like one. They carry the node's own era: what is loaded into
+// the node is that of its next one, and lies beside what it has until it is committed.
+func (e *encoder) semaphoreKeys(a *arguments, h *engine.Header, sem, used, ends, cool, name string) {
+	e.read(h)
 	e.nodeKey(a)
-	a.key(e.prefix, sem, name)
-	a.key(e.prefix, used, name)
-	a.key(e.prefix, ends, name)
-	a.key(e.prefix, cool, name)
+	a.key(e.prefix, sem, e.era, name)
+	a.key(e.prefix, used, e.era, name)
+	a.key(e.prefix, ends, e.era, name)
+	a.key(e.prefix, cool, e.era, name)
 }
 
 func (e *encoder) nodeKey(a *arguments) {
@@ -153,21 +183,21 @@ func (e *encoder) nodeKey(a *arguments) {
 
 // namesKey adds the key of the names of semaphores: of those that are deleted, or of the others.
 func (e *encoder) namesKey(a *arguments, deleted bool) {
-	kind := ":names"
+	kind := ":names:"
 	if deleted {
-		kind = ":deleted"
+		kind = ":deleted:"
 	}
 	p := a.next()
-	p.bytes = append(append(p.bytes, e.prefix...), kind...)
+	p.bytes = append(append(append(p.bytes, e.prefix...), kind...), e.era...)
 }
 
 // register begins a call about a register.
 func (e *encoder) register(a *arguments, c *engine.Call, kind, name string) {
 	e.start(a, c.Op, sevenKeys)
 	if kind == engine.RegisterSemaphore {
-		e.semaphoreKeys(a, "sem", "used", "ends", "cool", name)
+		e.semaphoreKeys(a, c.Header, "sem", "used", "ends", "cool", name)
 	} else {
-		e.semaphoreKeys(a, "reg", "reg-used", "reg-ends", "reg-cool", name)
+		e.semaphoreKeys(a, c.Header, "reg", "reg-used", "reg-ends", "reg-cool", name)
 	}
 	e.namesKey(a, false)
 	e.namesKey(a, true)
@@ -258,6 +288,7 @@ func (e *encoder) attach(a *arguments, c *engine.Call, op *engine.Attach) {
 
 func (e *encoder) names(a *arguments, c *engine.Call, op *engine.Names) {
 	e.start(a, op, twoKeys)
+	e.read(c.Header)
 	e.nodeKey(a)
 	e.namesKey(a, op.Deleted)
 	e.stamp(a, c)
@@ -286,24 +317,30 @@ func (e *encoder) accept(a *arguments, c *engine.Call, op *engine.Accept) {
 	e.register(a, c, op.Kind, op.Name)
 	a.ballot(op.Ballot)
 	a.flag(op.Kind == engine.RegisterSemaphore)
-	v := &op.Value
 	p := a.next()
-	p.bytes = append(strconv.AppendInt(p.bytes, int64(v.Limit), 10), ' ')
-	p.bytes = append(strconv.AppendInt(p.bytes, v.MinHold.Microseconds(), 10), ' ')
-	p.bytes = append(appendFlag(p.bytes, v.Paused), ' ')
-	p.bytes = appendFlag(p.bytes, v.Deleted)
-	a.text(v.Data)
+	p.bytes = appendValue(p.bytes, &op.Value)
+	a.text(op.Value.Data)
 }
 
-func (e *encoder) load(a *arguments, op *engine.Load) {
+func (e *encoder) note(a *arguments, c *engine.Call, op *engine.Note) {
 	e.node(a, op)
-	a.ballot(op.Token)
-	a.text(op.RunID)
-	p := a.next()
-	p.bytes = append(strconv.AppendInt(p.bytes, int64(op.N), 10), ' ')
-	p.bytes = append(strconv.AppendInt(p.bytes, int64(op.Index), 10), ' ')
-	p.bytes = append(appendEras(p.bytes, op.Known), ' ')
-	p.bytes = appendWord(p.bytes, op.Cluster)
+	e.stamp(a, c)
+	for i := range max(len(op.Instances), len(op.Offsets)) {
+		p := a.next()
+		if i < len(op.Instances) && op.Instances[i].Era > 0 {
+			in := &op.Instances[i]
+			p.bytes = append(strconv.AppendInt(p.bytes, in.Era, 10), ' ')
+			p.bytes = append(appendWord(p.bytes, in.Nonce), ' ')
+			p.bytes = appendWord(p.bytes, in.Address)
+		}
+		p = a.next()
+		if i < len(op.Offsets) && op.Offsets[i] != (engine.Offset{}) {
+			o := &op.Offsets[i]
+			p.bytes = append(strconv.AppendInt(p.bytes, o.Lo, 10), ' ')
+			p.bytes = append(strconv.AppendInt(p.bytes, o.Hi, 10), ' ')
+			p.bytes = strconv.AppendInt(p.bytes, o.Era, 10)
+		}
+	}
 }
 
 // pageMax is the most leases or names that one answer has.

@@ -177,7 +177,7 @@ func TestADamagedRecordOfALeaseIsAnError(t *testing.T) {
 	s := open(t, redisnode.Config{Addr: server.Addr(), NodeTimeout: within}).formed()
 	s.define(db, engine.Value{Limit: 1})
 	s.want(engine.SaysGranted, s.do(s.claim(db, "L")))
-	must(t, admin(t, server).HSet(t.Context(), "permitd:sem:db", "lease:L", "nonsense").Err())
+	must(t, admin(t, server).HSet(t.Context(), "permitd:sem:1:db", "lease:L", "nonsense").Err())
 	if a := s.do(s.claim(db, "L")); !errors.Is(a.Err, engine.ErrBroken) {
 		t.Errorf("%q, %v", a.Says, a.Err)
 	}

@@ -56,7 +56,7 @@ func TestTombstonesDoNotPileUp(t *testing.T) {
 	s, mini, pass := still(t)
 	fields := func(kind string) (n int) {
 		for _, generation := range []string{"0", "1"} {
-			keys, _ := mini.HKeys("permitd:gone:" + kind + ":" + generation)
+			keys, _ := mini.HKeys("permitd:gone:1:" + kind + ":" + generation)
 			n += len(keys)
 		}
 		return n

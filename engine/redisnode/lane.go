@@ -171,7 +171,7 @@ func (l *lane) fit(link *link, batch []waiting) []waiting {
 		switch {
 		case w.sent.Before(oldest):
 			w.call.Done(&engine.Answer{Err: fmt.Errorf("%w: others were before it", engine.ErrTimeout)})
-		case link.refusal != nil && (link.fatal || !forms(w.call.Op)):
+		case link.refusal != nil && (link.fatal || !engine.ForNodesOut(w.call.Op)):
 			w.call.Done(&engine.Answer{Err: fmt.Errorf("%w: %w", engine.ErrOut, link.refusal)})
 		default:
 			fit = append(fit, w)
@@ -180,10 +180,10 @@ func (l *lane) fit(link *link, batch []waiting) []waiting {
 	return fit
 }
 
-// forms reports whether an operation is one of forming and readmission, which are for nodes that do not count.
-func forms(op engine.Op) bool {
+// changesRecord reports whether the node may count afterwards though it did not before, or the other way round.
+func changesRecord(op engine.Op) bool {
 	switch op.(type) {
-	case *engine.Freeze, *engine.Load, *engine.Commit:
+	case *engine.Freeze, *engine.Load, *engine.Commit, *engine.Suspend:
 		return true
 	}
 	return false
@@ -204,7 +204,7 @@ func (l *lane) send(link *link, batch []waiting) error {
 		c := l.command(i)
 		link.encoder.encode(&c.arguments, w.call, p)
 		_ = pipe.Process(&l.exec, c) // it only puts it down
-		link.suspect = link.suspect || forms(w.call.Op)
+		link.suspect = link.suspect || changesRecord(w.call.Op)
 	}
 	l.exec.at = time.Now().Add(l.cfg.NodeTimeout)
 	sent := l.now()

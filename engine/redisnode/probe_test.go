@@ -77,7 +77,7 @@ func TestADamagedRecordIsAnErrorNotABlankNode(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
 		"format": "1", "cluster": "c", "n": "3", "index": "1", "run_id": "r", "state": "ok", "ever_ok": "1", "known": "4,5,6", "token": "7 a!20b",
-		"instance": "i", "floor": "9", "pending": "8 x 3 2 7,7,7 d",
+		"instance": "i", "floor": "9", "pending": "8 x 3 2 7,7,7 d 0 4 1",
 	}
 	r, err := recordOf(good)
 	if err != nil || r.Era != 5 || r.Token != (engine.Ballot{Counter: 7, Replica: "a b"}) || r.Pending.Index != 2 || r.Pending.Cluster != "d" {

@@ -1,6 +1,7 @@
 package redisnode
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,7 +47,7 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	r := &engine.NodeRecord{
 		Format: int(number("format")), N: int(number("n")), Index: int(number("index")), FenceFloor: number("floor"),
 		RunID: values["run_id"], Replid: values["replid"], State: values["state"], Reason: values["reason"],
-		EverOK: values["ever_ok"] == "1",
+		EverOK: values["ever_ok"] == "1", WaitEnd: number("wait"),
 	}
 	cluster, known, instance, token := read("cluster"), read("known"), read("instance"), read("token")
 	r.Cluster, r.Known, r.Instance, r.Token = cluster.text(), known.eras(), instance.text(), token.ballot()
@@ -60,13 +61,51 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	}
 	if values["pending"] != "" {
 		f := read("pending")
-		r.Pending = &engine.Pending{Token: f.ballot(), N: f.int(), Index: f.int(), Known: f.eras(), Cluster: f.text(), Complete: true}
+		r.Pending = &engine.Pending{
+			Token: f.ballot(), N: f.int(), Index: f.int(), Known: f.eras(), Cluster: f.text(), WaitEnd: f.number(), Pages: f.int(), Complete: f.flag(),
+		}
 		if f.end() != nil {
 			err = fmt.Errorf("node record: pending: %w", f.err)
+		}
+	}
+	for i := range r.Known {
+		if e := otherFields(r, i, values); e != nil {
+			err = fmt.Errorf("node record: of node %d: %w", i, e)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// otherFields reads what the record has of another node, by its index.
+func otherFields(r *engine.NodeRecord, i int, values map[string]string) error {
+	var errs []error
+	n := len(r.Known)
+	if text := values[fmt.Sprintf("mark:%d", i)]; text != "" {
+		if r.Marks == nil {
+			r.Marks = make([]engine.Marked, n)
+		}
+		f := fields{rest: text}
+		r.Marks[i] = engine.Marked{Era: f.number(), Token: f.ballot()}
+		errs = append(errs, f.end())
+	}
+	if text := values[fmt.Sprintf("instance:%d", i)]; text != "" {
+		if r.InUse == nil {
+			r.InUse = make([]engine.Instance, n)
+		}
+		f := fields{rest: text}
+		r.InUse[i] = engine.Instance{Era: f.number(), Nonce: f.text(), Address: f.text()}
+		errs = append(errs, f.end())
+	}
+	if text := values[fmt.Sprintf("offset:%d", i)]; text != "" {
+		if r.Offsets == nil {
+			r.Offsets = make([]engine.Offset, n)
+		}
+		f := fields{rest: text}
+		r.Offsets[i] = engine.Offset{Lo: f.number(), Hi: f.number(), At: f.number(), Era: f.number()}
+		errs = append(errs, f.end())
+	}
+	return errors.Join(errs...)
 }

@@ -28,15 +28,21 @@ var scripts, bareScripts = assemble()
 var operations = []engine.Op{
 	&engine.Claim{}, &engine.Mend{}, &engine.Renew{}, &engine.Release{}, &engine.Attach{}, &engine.Line{}, &engine.Find{},
 	&engine.View{}, &engine.Names{}, &engine.Prepare{}, &engine.Accept{}, &engine.Peek{}, &engine.Drop{}, &engine.Freeze{},
-	&engine.Load{}, &engine.Commit{},
+	&engine.Load{}, &engine.Commit{}, &engine.Mark{}, &engine.Suspend{}, &engine.Note{}, &engine.Read{},
 }
+
+// readFrozen is the script of a Read that names a token: it needs no matching header.
+const readFrozen = "read_frozen"
 
 // assemble puts before each script the pieces of the prelude that its header names after "with". Each piece costs time at every
 // call, so a script has only those that it uses. The files are part of the program: one that is wrong is a bug.
 func assemble() (whole, bare map[string]script) {
 	whole, bare = map[string]script{}, map[string]script{}
+	names := []string{readFrozen}
 	for _, op := range operations {
-		name := engine.OpName(op)
+		names = append(names, engine.OpName(op))
+	}
+	for _, name := range names {
 		body := readScript(name + ".lua")
 		_, with, ok := strings.Cut(body, "\n-- with ")
 		with, _, _ = strings.Cut(with, "\n")

@@ -7,10 +7,10 @@
 --         semaphore.lua less the ballot, data
 -- replies "<says> <time> <more>"; of no, then the promise
 --
--- with now text admit slots lease semaphore line end register
+-- with now text admit slots lease twice semaphore line end register
 
 local asked, is_semaphore, what, data = unpack(ARGV, 4)
-local name = KEYS[2]:sub(#KEYS[1] + 1) -- after "<prefix>:sem:": as long as "<prefix>:node"
+local name = match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1) -- after "<prefix>:sem:<era>:"; "<prefix>:sem:" is as long as "<prefix>:node"
 
 if smaller(asked, largest) then
   return { finish('no'), largest }

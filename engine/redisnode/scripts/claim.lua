@@ -7,9 +7,12 @@
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free> <place> <elsewhere> <before> <behind>
 --         <next end> <beyond>"
 --
--- with now text admit slots seek lease semaphore line tombstones grant pick tell end
+-- with now text admit slots seek lease twice semaphore line tombstones grant pick tell end
 
 local by, owner, info, weight, ttl, proposed, start, asked, named, waits, order, replica, mode, was, place, next_place = unpack(ARGV, 4)
+if twice then
+  own, id = twice.attempt(own, lease, by)
+end
 local bound = named == '0' and s.limit or math.min(s.limit, named)
 local over = s.used > below(s.limit) -- a slot is in use at or beyond the limit
 local behind                         -- the place that this claim is behind
@@ -55,7 +58,7 @@ local function decide()
     end
   end
   if own then -- a copy: a vote from now on
-    if tonumber(match(own.slots, '%d+$')) >= bound then
+    if tonumber(match(own.slots, '%d+$')) >= bound or twice and twice.contested(own.slots) then
       return 'full'
     end
     own.fence, own.copy, own.ballot, own.touched = next_fence(proposed), '0', s.ballot, stamp

@@ -7,7 +7,7 @@
 -- ARGV    head, at, '', ballot ("counter replica"), whether it is a semaphore's (1 or 0)
 -- replies "<says> <time> <more>"; of no, then the promise
 --
--- with now text admit slots lease semaphore line end register
+-- with now text admit slots lease twice semaphore line end register
 
 local held = line and line.places[1] or call('EXISTS', KEYS[4], KEYS[5]) > 0
 if not read[1] or s.defined or s.ballot ~= ARGV[4] or largest ~= s.ballot or held or s.wait and now < s.wait then
@@ -19,6 +19,6 @@ if tonumber(s.fence) > tonumber(node[2] or 0) then
 end
 call('UNLINK', KEYS[2], KEYS[3])
 if ARGV[5] == '1' then
-  call('ZREM', KEYS[7], KEYS[2]:sub(#KEYS[1] + 1)) -- the name, after "<prefix>:sem:": as long as "<prefix>:node"
+  call('ZREM', KEYS[7], match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1)) -- the name; see accept.lua
 end
 return { answer }

@@ -23,5 +23,5 @@ end
 if not r.state then
   write({ state = 'frozen', format = '1', instance = nonce })
 end
-write({ state = 'frozen', reason = '', token = token, run_id = run_id, replid = replid })
+write({ state = 'frozen', token = token, run_id = run_id, replid = replid })
 return reply('done')

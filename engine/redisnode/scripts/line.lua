@@ -6,7 +6,7 @@
 -- ARGV    head, at, '', then as below
 -- replies "<says> <time> <more> <place> <elsewhere> <before>"
 --
--- with now text admit slots lease semaphore line end
+-- with now text admit slots lease twice semaphore line end
 
 local replica, mode, was, place = unpack(ARGV, 4)
 

@@ -5,9 +5,12 @@
 -- ARGV    head, at, lease, then as below; owners are "gen nonce", ballots "counter replica", ttl and before are in µs
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free>"
 --
--- with now text admit slots seek sets lease semaphore line tombstones grant tell end
+-- with now text admit slots seek sets lease twice semaphore line tombstones grant tell end
 
 local by, owner, info, ver, slots, fence, ballot, ttl, first, before, new = unpack(ARGV, 4)
+if twice then
+  own, id = twice.attempt(own, lease, by)
+end
 local first_owner = match(owner, '^0 ')
 local retry = new == '1' and not first_owner
 
@@ -50,10 +53,9 @@ end
 
 -- drop forgets the record.
 local function drop()
-  call('ZREM', KEYS[4], lease)
-  call('HDEL', KEYS[2], 'lease:' .. lease)
-  let_go(own.slots)
-  own = false
+  local slots = own.slots
+  own = forget()
+  let_go(slots)
 end
 
 local function decide()
@@ -67,7 +69,7 @@ local function decide()
   local added = own and minus(slots, own.slots) or slots
   if retry and own and added ~= '' then
     return 'no'
-  elseif taken(added) then
+  elseif taken(added) or twice and twice.contested(slots) then
     if own and new == '1' and not retry and tonumber(own.ver) < tonumber(ver) and own.slots ~= slots then
       drop()
     end

@@ -5,6 +5,6 @@
 -- ARGV    head, at, ''
 -- replies "<says> <time> <more>", then the definition and its data as in semaphore.lua
 --
--- with now text admit slots lease semaphore line end register
+-- with now text admit slots lease twice semaphore line end register
 
 return value('done')

@@ -5,7 +5,7 @@
 -- ARGV    head, at, '', ballot ("counter replica")
 -- replies "<says> <time> <more>", then the definition and its data as in semaphore.lua; of no, the promise
 --
--- with now text admit slots lease semaphore line end register
+-- with now text admit slots lease twice semaphore line end register
 
 if not smaller(largest, ARGV[4]) then
   return { finish('no'), largest }

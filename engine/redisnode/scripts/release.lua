@@ -5,9 +5,12 @@
 -- ARGV    head, at, lease, then as below; owners are "gen nonce"; slots: empty for all; left is in µs or "never"
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free> <place> <elsewhere> <before>"
 --
--- with now text admit slots seek sets lease semaphore line tombstones bury tell end
+-- with now text admit slots seek sets lease twice semaphore line tombstones bury tell end
 
 local by, owner, any, slots, ver, left, why, replica, follows, mode, was, place = unpack(ARGV, 4)
+if twice then
+  own, id = twice.attempt(own, lease, by)
+end
 local cools = why ~= 'broken' and why ~= 'given!20back'
 
 -- remembered is for how long the end of the lease is remembered, µs. By the record it could have run for own_left.
@@ -29,7 +32,7 @@ local function give_back()
   if rest == '' then
     return true
   end
-  set[#set + 1], set[#set + 2] = 'lease:' .. lease, inscribe(own)
+  set[#set + 1], set[#set + 2] = 'lease:' .. id, inscribe(own)
   return false
 end
 
@@ -46,12 +49,11 @@ local function decide()
     local own_left = 0
     if mine then
       own_left = own.expiry == 'never' and hour or own.expiry - now
-      call('ZREM', KEYS[4], lease)
-      call('HDEL', KEYS[2], 'lease:' .. lease)
-      if own.slots ~= '' then
-        let_go(own.slots, lease, own.granted, cools)
+      local ended = own
+      own = forget()
+      if ended.slots ~= '' then
+        let_go(ended.slots, lease, ended.granted, cools)
       end
-      own = false
     end
     bury(by, owner, any, why, remembered(own_left))
   end

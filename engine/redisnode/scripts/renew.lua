@@ -5,9 +5,12 @@
 -- ARGV    head, at, lease, then as below; owners are "gen nonce", ballots "counter replica", before and ttl are in µs
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free>"
 --
--- with now text admit slots seek sets lease semaphore line tombstones grant tell end
+-- with now text admit slots seek sets lease twice semaphore line tombstones grant tell end
 
 local by, owner, ver, slots, fence, ballot, before, ttl = unpack(ARGV, 4)
+if twice then
+  own, id = twice.attempt(own, lease, by)
+end
 
 local function decide()
   if now >= tonumber(before) or barred(by, owner) or own and (own.by ~= by or tonumber(own.ver) > tonumber(ver)) then
@@ -16,6 +19,8 @@ local function decide()
     return 'moved'
   elseif not own or tonumber(own.ver) < tonumber(ver) or minus(slots, own.slots) ~= '' then
     return 'missing'
+  elseif twice and twice.contested(slots) then
+    return 'no'
   end
   local lost = minus(own.slots, slots)
   if lost ~= '' then

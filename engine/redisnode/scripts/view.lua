@@ -10,7 +10,7 @@
 --         end), the definition as in semaphore.lua, its data, of what cools "slots lease" and the end by turns, the places as in
 --         line.lua, and the leases, id and record by turns
 --
--- with now text admit slots lease semaphore line end
+-- with now text admit slots lease twice semaphore line end
 
 local cursor, count = ARGV[4], tonumber(ARGV[5])
 local cooling_most = 10000 -- entries in an answer
@@ -21,7 +21,7 @@ local function after(score, last)
   local low, high = call('ZCOUNT', KEYS[4], '-inf', '(' .. score), call('ZCOUNT', KEYS[4], '-inf', score)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if smaller('0 ' .. last, '0 ' .. call('ZRANGE', KEYS[4], middle, middle)[1]) then
+    if smaller('0 ' .. last, '0 ' .. call('ZRANGE', KEYS[4], middle, middle)[1]:gsub(' ', '\0')) then
       high = middle
     else
       low = middle + 1
@@ -41,7 +41,8 @@ if cursor == '' then
     place_count = i
   end
 else
-  start = after(match(cursor, '^(%d+) (.*)$'))
+  local score, last = match(cursor, '^(%d+) (.*)$')
+  start = after(score, (last:gsub(' ', '\0')))
 end
 
 local page = call('ZRANGE', KEYS[4], start, start + count - 1, 'WITHSCORES')
@@ -52,7 +53,7 @@ if page[1] then
   end
   local records = call('HMGET', KEYS[2], unpack(fields))
   for i = 1, #records do
-    reply[#reply + 1], reply[#reply + 2] = page[2 * i - 1], records[i]
+    reply[#reply + 1], reply[#reply + 2] = match(page[2 * i - 1], '^%S+'), records[i]
   end
   if start + count < call('ZCARD', KEYS[4]) then
     reply[2] = format('%.0f', tonumber(page[#page])) .. ' ' .. page[#page - 1]

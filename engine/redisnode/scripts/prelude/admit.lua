@@ -6,7 +6,7 @@
 -- ARGV[2]  the sender's estimate of this clock at the start of the attempt, µs; 0: not checked
 -- replies  "out <time> <state> <reason>", "stale <time> <eras>" or "late <time>", else goes on
 
-local node = call('HMGET', KEYS[1], 'head', 'floor', 'short', 'long')
+local node = call('HMGET', KEYS[1], 'head', 'floor', 'short', 'long', 'wait')
 
 if node[1] ~= ARGV[1] then
   local head = '^(%S+) (%d+) (%S*) (%S*)$'

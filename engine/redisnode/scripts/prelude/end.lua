@@ -17,11 +17,20 @@ local function finish(says)
       end
     end
   end
+  if twice and twice.changed then
+    local text = twice.text()
+    if text then
+      set[#set + 1], set[#set + 2] = 'odd', text
+    else
+      call('HDEL', KEYS[2], 'odd')
+      odd = '0'
+    end
+  end
   if s.due ~= tonumber(due) then
     due = format('%.0f', s.due)
   end
-  local state = s.fence .. format(' %d %d ', s.used, s.used > 0 and s.top or 0) .. s.longest .. ' ' .. due .. ' ' .. wait
-  if state ~= (read[2] or '0 0 0 0 9007199254740992 0') then
+  local state = s.fence .. format(' %d %d ', s.used, s.used > 0 and s.top or 0) .. s.longest .. ' ' .. due .. ' ' .. wait .. ' ' .. odd
+  if state ~= (read[2] or '0 0 0 0 9007199254740992 0 0') then
     set[#set + 1], set[#set + 2] = 'state', state
   end
   if set[1] then

@@ -24,11 +24,11 @@ local function keep(l, ttl)
   end
   if not l.expiry or l.expiry ~= 'never' and expiry > tonumber(l.expiry) then
     local score = format('%.0f', expiry)
-    call('ZADD', KEYS[4], score, lease)
+    call('ZADD', KEYS[4], score, id)
     l.expiry = expiry < never and score or 'never'
     if expiry < s.due then
       s.due = expiry
     end
   end
-  set[#set + 1], set[#set + 2] = 'lease:' .. lease, inscribe(l)
+  set[#set + 1], set[#set + 2] = 'lease:' .. id, inscribe(l)
 end

@@ -119,7 +119,7 @@ local function open_line(text)
     end
     local arrival, seq = match(head.order, '^(%S+) (%S+)')
     call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:' .. head.replica, -- "<prefix>:" is left of "<prefix>:node"
-      match(ARGV[1], '%d+') .. ' ' .. arrival .. ' ' .. seq .. ' ' .. slot .. ' ' .. room .. ' ' .. KEYS[2]:sub(#KEYS[1] + 1))
+      match(ARGV[1], '%d+') .. ' ' .. arrival .. ' ' .. seq .. ' ' .. slot .. ' ' .. room .. ' ' .. match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1)) -- after "<prefix>:sem:<era>:"
   end
 
   -- tell returns "<place> <elsewhere> <before>": the replica's own place, how many wait elsewhere, and how many of them before

@@ -9,10 +9,16 @@
 --            known               the largest eras it heard of, by commas; its own among them
 --            instance            a nonce, new with each record
 --            token               "counter replica" of whoever froze it last
---            pending             "counter replica n index known cluster", laid down by load, not committed
+--            mark:<index>        "era counter replica" of the last mark, and by whose token
+--            instance:<index>    "era nonce address" of the node's memory that is in use for it
+--            offset:<index>      "lo hi at era": how far its clock was ahead at this one's time at, in which era of its; µs
+--            pending             "counter replica n index known cluster wait pages complete", laid down by load, not committed
 --            floor               the fence floor, µs
+--            wait                after a cold start nothing is granted before, µs; 0: it may be
 --            head                "state index known cluster", what every other operation compares
 --            short, long         see tombstones.lua
+--            pending_floor       the fence floor that came with what was loaded
+--            old                 keys of another era are left to be removed: the cursor of SCAN
 
 local names = { 'cluster', 'index', 'state', 'known', 'token', 'run_id', 'ever_ok', 'pending', 'floor' }
 local r = {}

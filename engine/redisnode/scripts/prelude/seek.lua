@@ -8,7 +8,7 @@ local function seek(bit, from, to)
     local byte = math.floor(from / 8)
     if byte < window_base or byte >= window_base + 1024 then
       window_base = byte - byte % 1024
-      window = call('GETRANGE', KEYS[3], format('%d', window_base), format('%d', window_base + 1023))
+      window = call('GETRANGE', bitmap, format('%d', window_base), format('%d', window_base + 1023))
     end
     local i = byte - window_base + 1
     local value = window:byte(i)

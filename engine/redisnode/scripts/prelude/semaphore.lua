@@ -5,12 +5,14 @@
 --            definition  "counter replica limit hold paused deleted", as accepted; hold is min_hold in µs
 --            data        the rest of the definition
 --            promise     "counter replica"
---            state       "fence used top longest due wait":
+--            state       "fence used top longest due wait odd":
 --                          fence    the last fence
 --                          used     how many slots are in use; all of them are smaller than top
 --                          longest  the longest TTL, µs
 --                          due      no lease and nothing that cools is over before, µs
 --                          wait     the end of the wait after a cold start, µs; 0: none
+--                          odd      1 if there is something that only a readmission brings
+--            odd         that: see twice.lua
 --            line        the places: see line.lua
 --            lease:<id>  a lease: see lease.lua
 -- KEYS[3]  the bitmap of the slots that are in use
@@ -24,9 +26,12 @@ local never = 9007199254740992 -- 2^53 µs
 local lease = ARGV[3]
 local read = call('HMGET', KEYS[2], 'definition', 'state', 'line', 'lease:' .. lease)
 local own = read[4] and parse(read[4]) -- the record of the lease; false: there is none
+local id = lease                       -- the name of that record
 
 local ballot, limit, hold, paused, deleted = match(read[1] or '0  0 0 0 1', '^(%d+ %S*) (%d+) (%d+) (%d) (%d)$')
-local fence, used, top, longest, due, wait = match(read[2] or '0 0 0 0 9007199254740992 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local fence, used, top, longest, due, wait, odd =
+  match(read[2] or '0 0 0 0 9007199254740992 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d)$')
+local twice = odd == '1' and open_twice(KEYS[2], KEYS[4]) -- false: nothing is odd
 local defined = deleted == '0'
 local s = {
   ballot = ballot,                                   -- of the definition, "counter replica"
@@ -35,7 +40,7 @@ local s = {
   hold = defined and hold ~= '0' and tonumber(hold), -- false: none
   paused = paused == '1',
   fence = fence, used = tonumber(used), top = tonumber(top), longest = longest, due = tonumber(due),
-  wait = wait ~= '0' and tonumber(wait),             -- false: none
+  wait = (node[5] or wait ~= '0') and math.max(wait, node[5] or 0), -- the node's own counts too; false: none
 }
 -- Mostly not set: s.freed, the smallest slot that became free; s.stirred, slots became free or a place lapsed, and nobody was
 -- woken yet; s.more, more is due to be dropped; s.dropped and s.dropped_slots, what was.
@@ -58,14 +63,38 @@ end
 -- let_go frees slots that a lease had, or lets them cool until granted + min_hold if they may. What cooled has no lease.
 local function let_go(slots, id, granted, may_cool)
   if may_cool and s.hold and granted + s.hold > now then
-    call('ZADD', KEYS[5], format('%.0f', granted + s.hold), slots .. ' ' .. id)
-    s.due = math.min(s.due, granted + s.hold)
+    local over, member = granted + s.hold, slots .. ' ' .. match(id, '^%S+')
+    local other = twice and call('ZSCORE', KEYS[5], member)
+    if other then -- two attempts with the same slots cool as one
+      over = math.max(over, other)
+      twice.free(slots)
+    end
+    call('ZADD', KEYS[5], format('%.0f', over), member)
+    s.due = math.min(s.due, over)
     return
+  end
+  if twice then
+    slots = twice.free(slots)
+    if slots == '' then
+      return
+    end
   end
   s.used = s.used - paint(slots, 0)
   local first = tonumber(match(slots, '^%d+'))
   s.freed = s.freed and s.freed < first and s.freed or first
   s.stirred = true
+end
+
+-- forget drops the own record, and returns what then is that of the lease; false: none.
+local function forget()
+  call('ZREM', KEYS[4], id)
+  call('HDEL', KEYS[2], 'lease:' .. id)
+  if not twice then
+    return false
+  end
+  twice.ended({ id }, 1)
+  local text = call('HGET', KEYS[2], 'lease:' .. lease)
+  return text and parse(text)
 end
 
 -- may_drop counts what is dropped, and reports whether there is room for it.
@@ -102,6 +131,11 @@ if now >= s.due then
   if count > 0 then
     call('ZREM', KEYS[4], unpack(lapsed, 1, count))
     call('HDEL', KEYS[2], unpack(fields, 1, count))
+    if twice then
+      twice.ended(lapsed, count)
+      local text = call('HGET', KEYS[2], 'lease:' .. lease)
+      own = text and parse(text)
+    end
   end
 
   local warm

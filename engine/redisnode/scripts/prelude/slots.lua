@@ -2,10 +2,12 @@
 -- that are in use. It is read and written through a window of some bytes, so that thousands of slots that lie apart do not
 -- take as many commands.
 
+local bitmap = KEYS[3]
+
 -- paint sets (1) or clears (0) the bits of slots, and returns how many they are.
 local function paint(slots, bit)
   if tonumber(slots) then
-    call('SETBIT', KEYS[3], slots, bit == 1 and '1' or '0')
+    call('SETBIT', bitmap, slots, bit == 1 and '1' or '0')
     return 1
   end
   local mask = { [0] = 128, 64, 32, 16, 8, 4, 2, 1 }
@@ -13,7 +15,7 @@ local function paint(slots, bit)
   local base, bytes, low, high -- the window: its first byte, what is in it, which of that was changed
   local function flush()
     if low then
-      call('SETRANGE', KEYS[3], base + low - 1, string.char(unpack(bytes, low, high)))
+      call('SETRANGE', bitmap, base + low - 1, string.char(unpack(bytes, low, high)))
     end
   end
   for first, last in gmatch(slots, '(%d+)%-?(%d*)') do
@@ -22,7 +24,7 @@ local function paint(slots, bit)
       if not base or byte >= base + 1024 then
         flush()
         base, low = byte, nil
-        bytes = { call('GETRANGE', KEYS[3], base, base + 1023):byte(1, -1) }
+        bytes = { call('GETRANGE', bitmap, base, base + 1023):byte(1, -1) }
       end
       local i = byte - base + 1
       for k = #bytes + 1, i do

@@ -3,10 +3,10 @@
 -- what is in it can get, so no million fields are freed at once.
 --
 -- KEYS[1]  has "short" and "long": "<which generation is written to, 0 or 1> <since when, µs>"
--- KEYS[6], KEYS[7]  the generations of the short ones, hashes: "<lease> <semaphore>" has "by until any owner why since" of each
+-- KEYS[6], KEYS[7]  the generations of the short ones, hashes: "<lease> <era>:<semaphore>" has "by until any owner why since" of each
 --                   attempt, joined by commas; owner is "gen nonce". Those of the long ones: ":long:" for ":short:"
 
-local grave = lease .. ' ' .. KEYS[2]:sub(#KEYS[1] + 1) -- the name, after "<prefix>:sem:": as long as "<prefix>:node"
+local grave = lease .. ' ' .. KEYS[2]:sub(#KEYS[1] + 1) -- what comes after "<prefix>:sem:": as long as "<prefix>:node"
 local stones = {} -- of the lease
 local plots = {}  -- where they were found
 
