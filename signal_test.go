@@ -45,7 +45,7 @@ func TestSignalsStopItCleanlyAndASecondOneAtOnce(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		cmd, _ := process(t, binary)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

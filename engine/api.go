@@ -129,7 +129,7 @@ type Events interface {
 	Failed(error)            // one of the errors below
 	Renewed(v time.Duration) // validity; of kept leases
 	Expiring(v time.Duration, reason string)
-	Lost(reason string) // expired, broken, moved, deleted, quorum_lost
+	Lost(reason string) // expired, released (by its capability, from elsewhere), broken, moved, deleted, quorum_lost
 }
 
 // Released tells what a release did.

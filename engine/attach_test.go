@@ -88,7 +88,7 @@ func TestAKeptLeaseThatWasReleasedElsewhereIsLost(t *testing.T) {
 		r2.release(request.mustHold(), 0)
 		r2.acquire(engine.Ask{})
 		time.Sleep(10*time.Second + time.Millisecond) // R1's renewal
-		request.mustBeLost("broken")
+		request.mustBeLost("released")
 	})
 }
 

@@ -241,10 +241,14 @@ func (e *Engine) Put(ctx context.Context, name string, def Definition, cond Cond
 		return Semaphore{}, false, err
 	}
 	e.took(name, st, ballot)
-	if s, err = e.Semaphore(ctx, name); errors.Is(err, ErrUnknownSemaphore) {
-		s, err = st.semaphore(name, Status{Available: def.Limit}), nil // somebody has deleted it since
+	status := Status{Available: def.Limit} // if somebody has deleted it since
+	switch now, err := e.Semaphore(ctx, name); {
+	case err == nil:
+		status = now.Status
+	case !errors.Is(err, ErrUnknownSemaphore):
+		return Semaphore{}, created, err
 	}
-	return s, created, err
+	return st.semaphore(name, status), created, nil // what it was changed to, whoever has changed it since
 }
 
 // firstInvalid unwraps the first *InvalidError of a join.

@@ -107,6 +107,17 @@ func (f *found) why() string {
 	return why
 }
 
+// lostBy is the reason for which a lease that the nodes have no more was lost.
+func (f *found) lostBy() string {
+	switch f.why() {
+	case WhyBroken:
+		return "broken"
+	case WhyReleased:
+		return "released"
+	}
+	return "expired"
+}
+
 // ended turns how a lease ended into an error.
 func (f *found) ended() error {
 	switch f.why() {
@@ -204,7 +215,7 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 	case err != nil:
 		return err
 	case len(f.records) == 0:
-		e.forgetEnded(s, id)
+		e.forgetEnded(s, f, id)
 		return f.ended()
 	case !f.alike:
 		return ErrInProgress
@@ -221,10 +232,10 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 }
 
 // forgetEnded drops what this replica still has of a lease that the nodes have no more.
-func (e *Engine) forgetEnded(s *semaphore, id string) {
+func (e *Engine) forgetEnded(s *semaphore, f *found, id string) {
 	s.locked(func() {
 		if l := s.leases[id]; l != nil {
-			s.lose(l, "broken")
+			s.lose(l, f.lostBy())
 		}
 	})
 }

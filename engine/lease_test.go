@@ -224,6 +224,9 @@ func TestALeaseWithoutAnEndLivesUntilItIsReleased(t *testing.T) {
 		if l.TTL != engine.Never || l.Validity != 0 || l.RenewAfter != 0 {
 			t.Errorf("granted for %v, valid for %v, to be renewed after %v", l.TTL, l.Validity, l.RenewAfter)
 		}
+		if l, err := r1.renew(l, time.Minute).verdict(); err != nil || l.TTL != engine.Never || l.Validity != 0 {
+			t.Errorf("renewed with a TTL: %+v, %v", l, err)
+		}
 		time.Sleep(2 * time.Hour)
 		s.everywhere(l.ID, "0", s.a, s.b, s.c)
 		r2.ask(engine.Ask{}).mustBeRefused()
@@ -274,6 +277,20 @@ func TestALeaseIsRenewedNoMoreAfterHoldMax(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		request.mustBeLost("expired")
+		s.empty()
+		l := r1.acquire(engine.Ask{})
+		for range 4 {
+			time.Sleep(11 * time.Second)
+			if _, err := r1.renew(l, 0).verdict(); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		var old *engine.InvalidError
+		if got, err := r1.renew(l, 0).verdict(); !errors.As(err, &old) || old.Field != "lease" {
+			t.Errorf("renewed after hold_max: %+v, %v", got, err)
+		}
+		time.Sleep(30 * time.Second)
 		s.empty()
 	})
 }

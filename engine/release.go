@@ -186,14 +186,18 @@ func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int) (Released
 		s.unlock()
 		return Released{}, ErrInProgress
 	}
-	if keep >= l.weight {
-		s.unlock()
-		return Released{}, keepError(keep, l.weight)
+	if keep > 0 && keep >= l.weight {
+		defer s.unlock()
+		return leaves(l.id, keep, l.weight)
 	}
 	now := e.cfg.Now()
 	lapsed := now >= l.end
 	rd := Released{ID: l.id, Held: keep > 0, Weight: keep, Cooling: l.cools(now, s.def)}
+	r, hears := l.r, keep == 0 && l.r != nil && l.r.ask.Kept && l.r.phase == holding
 	rl := s.release(l, l.part(keep))
+	if hears {
+		r.events.Lost("released")
+	}
 	s.unlock()
 	if lapsed {
 		return Released{}, ErrLeaseExpired
@@ -201,8 +205,12 @@ func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int) (Released
 	return e.await(ctx, rl, rd)
 }
 
-func keepError(keep, weight int) error {
-	return &InvalidError{Field: "keep", Detail: fmt.Sprintf("%d is not less than the %d that are held", keep, weight)}
+// leaves answers a release that is to leave as much as is held: it was done before, or is no release; or more.
+func leaves(id string, keep, held int) (Released, error) {
+	if keep > held {
+		return Released{}, &InvalidError{Field: "keep", Detail: fmt.Sprintf("%d is more than the %d that are held", keep, held)}
+	}
+	return Released{ID: id, Held: true, Weight: keep}, nil
 }
 
 // part is the release that leaves keep slots, the lowest, to the lease; 0: none.
@@ -260,9 +268,9 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (R
 		return Released{}, err
 	}
 	s := e.semaphore(name)
-	if keep >= f.best.Slots.Len() {
+	if keep > 0 && keep >= f.best.Slots.Len() {
 		s.unlock()
-		return Released{}, keepError(keep, f.best.Slots.Len())
+		return leaves(id, keep, f.best.Slots.Len())
 	}
 	rd := Released{ID: id, Held: keep > 0, Weight: keep}
 	ended := f.attempts()

@@ -153,8 +153,8 @@ func (l *lease) lengthened(rn *renewal, members []int) {
 	l.s.e.sawTTL(l.s.name, rn.ttl)
 	l.ttl, l.usual, l.heldAt, l.warned, l.first = rn.ttl, rn.ttl, rn.t0, false, false
 	l.end = max(l.end, l.s.e.validity(rn.t0, rn.ttl, rn.ends, members))
-	if rn.ttl == Never {
-		l.end = Never
+	if rn.ttl == Never || l.end == Never { // a lease without an end keeps none
+		l.end, l.ttl, l.usual = Never, Never, Never
 	}
 	l.s.e.keeper.set(l, l.nextDue(l.s.e.cfg.Now()))
 }
@@ -230,7 +230,7 @@ func (l *lease) lookAgain() {
 		f, err := s.e.find(s.e.ctx, s.name, l.id)
 		s.locked(func() {
 			if err == nil && s.leases[l.id] == l && !l.catchUp(f) && !l.moved(f) && !f.mayLive(l.by) {
-				s.lose(l, "broken")
+				s.lose(l, f.lostBy())
 			}
 		})
 	})
@@ -317,6 +317,10 @@ func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Du
 			s.unlock()
 			continue // it ended in between
 		}
+		if err := l.tooOld(e.cfg.Now()); err != nil {
+			s.unlock()
+			return Lease{}, err
+		}
 		asked := ttl
 		if asked == 0 {
 			asked = l.usual
@@ -341,6 +345,15 @@ func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Du
 		return r.lease, r.err
 	}
 	return Lease{}, ErrInProgress
+}
+
+// tooOld says that a lease has reached hold_max and is renewed no more. mu is held.
+func (l *lease) tooOld(now time.Duration) error {
+	limit := l.s.holdMax()
+	if limit == 0 || now-l.since < limit || l.end == Never {
+		return nil
+	}
+	return &InvalidError{Field: "lease", Detail: fmt.Sprintf("is older than hold_max (%v): it is renewed no more, and ends in %v", limit, max(0, l.end-now).Round(time.Millisecond))}
 }
 
 // validTTL checks a TTL against the semaphore's definition.

@@ -297,8 +297,8 @@ func (t *tale) Lost(reason string) {
 	case "quorum_lost":
 		may = !w.calmFor(ttlMax)
 	case "expired":
-		may = w.planned(t.semaphore).def.HoldMax > 0
-	case "broken", "moved":
+		may = w.planned(t.semaphore).def.HoldMax > 0 || t.released
+	case "broken", "moved", "released":
 		may = t.released // elsewhere
 	}
 	if !may || !t.ask.Kept || t.granted == forever {

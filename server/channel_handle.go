@@ -113,6 +113,9 @@ func (c *channel) release(p *params, ref string) error {
 	if err := p.end(); err != nil {
 		return err
 	}
+	if keep == 0 {
+		c.releases(capability)
+	}
 	return c.later(ref, capability, func(semaphore string) (frame, error) {
 		released, err := c.server.engine.Release(context.Background(), semaphore, capability, keep)
 		if err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -17,6 +18,7 @@ type channelRequest struct {
 	granted   time.Time // zero: it waits
 	id        string    // of its lease
 	over      bool
+	releasing bool // by a release frame of its own channel, which answers for it
 
 	ahead  int         // as the engine told last
 	due    time.Time   // before this its client is not told that it waits
@@ -63,6 +65,16 @@ func (c *channel) begin(ref, id string) (semaphore string, err error) {
 	}
 	c.busy[ref] = true
 	return semaphore, nil
+}
+
+// releases notes that a lease is released by its own channel.
+func (c *channel) releases(capability string) {
+	id, _, _ := strings.Cut(capability, ".")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.leases[id]; r != nil {
+		r.releasing = true
+	}
 }
 
 // pending reports whether a request with this ref is not answered yet.
@@ -236,8 +248,15 @@ func (r *channelRequest) Lost(reason string) {
 	c := r.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server.lost(r.semaphore, r.id, c.from.Principal, reason)
-	c.server.metrics.ended("lost", time.Since(r.granted))
+	if reason == "released" {
+		c.server.metrics.ended("released", time.Since(r.granted))
+	} else {
+		c.server.lost(r.semaphore, r.id, c.from.Principal, reason)
+		c.server.metrics.ended("lost", time.Since(r.granted))
+	}
 	c.endLocked(r)
+	if r.releasing {
+		return
+	}
 	c.sendLocked(jsonFrame{lostFrame{Type: "lost", ID: r.id, Semaphore: r.semaphore, Reason: reason}})
 }

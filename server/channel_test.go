@@ -245,7 +245,7 @@ func TestFramesThatCannotBeServedLeaveTheConnectionAsItIs(t *testing.T) {
 		{`{"ref":"x","type":"release","lease":7}`, "refused", "bad_request", "lease"},
 		{`{"ref":"x","type":"release","lease":"aaaaaaaaaaaaaaaa.bbbb"}`, "refused", "unknown_lease", ""},
 		{`{"ref":"x","type":"release","lease":"` + lease.(string) + `x"}`, "refused", "unknown_lease", ""},
-		{`{"ref":"x","type":"release","lease":"` + lease.(string) + `","keep":1}`, "refused", "bad_request", "keep"},
+		{`{"ref":"x","type":"release","lease":"` + lease.(string) + `","keep":2}`, "refused", "bad_request", "keep"},
 		{`{"ref":"x","type":"release","lease":"` + lease.(string) + `","semaphore":"db"}`, "refused", "bad_request", "semaphore"},
 		{`{"ref":"x","type":"renew","lease":"aaaaaaaaaaaaaaaa.bbbb"}`, "refused", "unknown_lease", ""},
 		{`{"ref":"x","type":"renew","lease":"` + lease.(string) + `","ttl":0}`, "refused", "bad_request", "ttl"},

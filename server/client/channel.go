@@ -209,7 +209,11 @@ func (ch *Channel) heard(f serverFrame, text []byte) {
 func (ch *Channel) renewed(f serverFrame) {
 	now := time.Now()
 	for _, l := range f.Leases {
-		if h := ch.holds[l.ID]; h != nil {
+		switch h := ch.holds[l.ID]; {
+		case h == nil:
+		case !now.Before(h.validUntil): // this was read too late, by a program that stood still: others may hold it by now
+			h.lose("its validity ended")
+		default:
 			h.validUntil = now.Add(millis(l.ValidityMS))
 		}
 	}

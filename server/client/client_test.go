@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -124,5 +125,23 @@ func TestWhoeverStopsWaitingHearsSo(t *testing.T) {
 	defer cancel()
 	if _, err := c.Acquire(ctx, "db", Ask{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+func TestALeaseWhoseValidityIsOverIsNotRevivedByARenewalReadLate(t *testing.T) {
+	t.Parallel()
+	ch := &Channel{holds: map[string]*Hold{}}
+	late, early := newHold(ch, Lease{ID: "late", Validity: -time.Millisecond}), newHold(ch, Lease{ID: "early", Validity: time.Minute})
+	ch.holds["late"], ch.holds["early"] = late, early
+	var frame serverFrame
+	if err := json.Unmarshal([]byte(`{"leases":[{"id":"late","validity_ms":60000},{"id":"early","validity_ms":120000}]}`), &frame); err != nil {
+		t.Fatal(err)
+	}
+	ch.renewed(frame)
+	if late.Valid() != 0 || late.Reason() == "" {
+		t.Errorf("valid for %v, %q", late.Valid(), late.Reason())
+	}
+	if v := early.Valid(); v < time.Minute {
+		t.Errorf("the other is valid for %v", v)
 	}
 }
