@@ -137,10 +137,17 @@ func (p *peer) setStatusLocked(state, reason string) {
 	}
 	p.status.State, p.status.Reason = state, reason
 	log := p.e.cfg.Log.Warn
-	if state == nodeUp {
+	if state == nodeUp || state == nodeOut && p.e.clusterID() == "" { // at the first start nodes are out until they are formed
 		log = p.e.cfg.Log.Info
 	}
-	log("node "+state, "node", p.status.Name, "index", p.status.Index, "reason", reason)
+	attrs := []any{"node", p.status.Name}
+	if p.status.Index >= 0 {
+		attrs = append(attrs, "index", p.status.Index)
+	}
+	if reason != "" {
+		attrs = append(attrs, "reason", reason)
+	}
+	log("node "+state, attrs...)
 }
 
 // Probed implements NodeEvents.

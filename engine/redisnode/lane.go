@@ -52,7 +52,7 @@ func (l *lane) once(pause *backoff) error {
 func (l *lane) down(err error) {
 	if text := err.Error(); text != l.told {
 		l.told = text
-		l.cfg.Log.Warn("no connection", "err", err)
+		l.cfg.Log.Debug("no connection", "err", err)
 	}
 	l.tell(func(e engine.NodeEvents) { e.Down(err) })
 }
@@ -86,9 +86,9 @@ func (l *lane) connect() (*link, error) {
 func (l *lane) up(link *link, p engine.Probe) {
 	l.told = ""
 	if link.refusal == nil {
-		l.cfg.Log.Info("connected", "server", p.Version)
+		l.cfg.Log.Debug("connected", "server", p.Version)
 	} else {
-		l.cfg.Log.Warn("connected, but it does not count", "server", p.Version, "reason", link.refusal)
+		l.cfg.Log.Debug("connected, but it does not count", "server", p.Version, "reason", link.refusal)
 	}
 	l.tell(func(e engine.NodeEvents) { e.Probed(p, true) })
 }
@@ -155,9 +155,9 @@ func (l *lane) look(link *link) error {
 	}
 	switch {
 	case link.refusal != nil && (before == nil || before.Error() != link.refusal.Error()):
-		l.cfg.Log.Warn("it does not count", "reason", link.refusal)
+		l.cfg.Log.Debug("it does not count", "reason", link.refusal)
 	case link.refusal == nil && before != nil:
-		l.cfg.Log.Info("it counts again")
+		l.cfg.Log.Debug("it counts again")
 	}
 	l.tell(func(e engine.NodeEvents) { e.Probed(p, false) })
 	return nil

@@ -70,7 +70,7 @@ func open(t testing.TB, cfg redisnode.Config) *subject {
 		TB: t, woken: make(chan engine.Wake, 1000), told: make(chan engine.Wake, 10_000), changed: make(chan struct{}), log: &output{},
 		header: &engine.Header{Cluster: cluster, Known: []int64{1, 1, 1}, Index: 1},
 	}
-	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	cfg.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	if s.node, err = redisnode.New(cfg); err != nil {
 		t.Fatal(err)

@@ -22,11 +22,13 @@ func (n *Node) channel(replica string) string { return n.cfg.Prefix + ":wake:" +
 // listen hears the wake channels of this replica until Close, which ends it by cutting the connection.
 func (n *Node) listen() {
 	var pause backoff
+	told := "" // the failure that was logged last
 	for n.ctx.Err() == nil {
 		began := time.Now()
 		err := n.hear()
 		pause.lasted(time.Since(began))
-		if kindOf(err) != nil {
+		if kindOf(err) != nil && err.Error() != told {
+			told = err.Error()
 			n.cfg.Log.Warn("wake-ups are not heard", "err", err)
 		}
 		select {
