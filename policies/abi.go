@@ -73,7 +73,7 @@ func (c *call) end(kind FaultKind, detail string) {
 
 // look ends a call whose time is over. Compiled code looks only where it loops.
 func (c *call) look() {
-	if c.Err() != nil {
+	if c.over.Load() {
 		c.end(FaultTimeout, "stopped in "+phaseNames[c.phase])
 	}
 }

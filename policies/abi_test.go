@@ -108,7 +108,7 @@ func TestAttributesAreCopiedOnlyIfTheyFit(t *testing.T) {
 
 func TestAllAttributesComeSortedByKey(t *testing.T) {
 	t.Parallel()
-	c := newCall(t.Context(), &Request{Semaphore: "db", Client: "c", Attributes: map[string]string{"zone": "eu", "a": ""}}, "")
+	c := &call{request: &Request{Semaphore: "db", Client: "c", Attributes: map[string]string{"zone": "eu", "a": ""}}}
 	encoded := c.appendAttributes(nil)
 	if len(encoded) != c.attributesSize() {
 		t.Errorf("%d bytes where %d were announced", len(encoded), c.attributesSize())
@@ -136,7 +136,7 @@ func TestAttrsAllTellsTheLengthAndCopiesOnlyIfItFits(t *testing.T) {
 			}
 		}))
 		r := &Request{Requested: 1, Limit: 1, Attributes: map[string]string{"a": "x"}}
-		size := int64(newCall(t.Context(), r, "").attributesSize())
+		size := int64((&call{request: r}).attributesSize())
 		d, err := h.Evaluate(t.Context(), &Binding{Policy: "p"}, r)
 		if err != nil || d.Weight != size+1000*first {
 			t.Errorf("with room for %d: %d, want %d (%v)", capacity, d.Weight, size+1000*first, err)

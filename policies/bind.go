@@ -30,7 +30,7 @@ func (h *Host) CheckBinding(ctx context.Context, b Binding) error {
 		return ErrUnavailable
 	}
 	defer v.release()
-	i, logs, err := v.program.instantiate(ctx, b.Config)
+	i, logs, err := v.program.instantiate(b.Config)
 	if err == nil {
 		i.close()
 		return nil

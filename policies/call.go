@@ -60,10 +60,10 @@ const (
 
 var phaseNames = [...]string{"the start", "configure", "evaluate"}
 
-// call is one call into an instance: its deadline, what the host tells, and what the module said. It is a context so that host
-// functions find it.
+// call is the call that an instance is in: its deadline, what the host tells, and what the module said. It is a context so that
+// host functions find it. A goroutine of the runtime may look at the deadline after the call's end, and at nothing else.
 type call struct {
-	context.Context
+	*deadline
 	phase   phase
 	request *Request
 	config  string
@@ -88,13 +88,13 @@ type LogLine struct {
 	Text  string `json:"text"`
 }
 
-// newCall is an evaluation under a deadline.
-func newCall(deadline context.Context, r *Request, config string) *call {
+// begin makes it the evaluation of a request.
+func (c *call) begin(r *Request) {
 	now := r.Now
 	if now.IsZero() {
 		now = time.Now()
 	}
-	return &call{Context: deadline, phase: evaluating, request: r, config: config, now: now.UnixMilli()}
+	c.phase, c.request, c.now, c.keys, c.said, c.fault = evaluating, r, now.UnixMilli(), nil, said{}, nil
 }
 
 type callKey struct{}
@@ -107,7 +107,7 @@ func (c *call) Value(key any) any {
 	if key == (callKey{}) {
 		return c
 	}
-	return c.Context.Value(key)
+	return nil
 }
 
 // Keys that the host answers for.

@@ -60,11 +60,11 @@ func (c *call) answered(answer int64) Decision {
 }
 
 // faulted makes a decision of a fault: what the module set is dropped, and the binding says what happens.
-func (c *call) faulted(f *Fault, onFault OnFault) Decision {
-	d := Decision{Outcome: OutcomeFault, Fault: f, Logs: c.said.logs}
+func faulted(f *Fault, onFault OnFault, r *Request) Decision {
+	d := Decision{Outcome: OutcomeFault, Fault: f}
 	switch onFault {
 	case OnFaultAllowRequested:
-		d.Weight = c.request.Requested
+		d.Weight = r.Requested
 	case OnFaultUnavailable:
 		d.Act = ActUnavailable
 	default:

@@ -51,7 +51,7 @@ func (h *Host) DryRun(ctx context.Context, name, config string, r *Request) (Dec
 		return Decision{}, ctx.Err()
 	}
 	defer func() { <-h.tries }()
-	d := v.program.dryRun(ctx, config, r)
+	d := v.program.dryRun(config, r)
 	d.Policy, d.Generation, d.SHA256 = name, v.generation, v.report.SHA256
 	return d, nil
 }

@@ -33,7 +33,7 @@ func TestAGoGuestThatEndsBlocksSleepsOrPanicsIsReplaced(t *testing.T) {
 		goLoop: {FaultTimeout}, goRecurse: {FaultTimeout}, goLeak: nil,
 	} {
 		began := time.Now()
-		d := v.ask(t.Context(), b, &Request{Requested: n})
+		d := v.ask(b, &Request{Requested: n})
 		took := time.Since(began)
 		t.Logf("%d: %v after %v", n, d.Fault, d.Elapsed)
 		if kinds == nil {
@@ -46,7 +46,7 @@ func TestAGoGuestThatEndsBlocksSleepsOrPanicsIsReplaced(t *testing.T) {
 		if took > startTimeMax+4*TimeoutUsual*slowness {
 			t.Errorf("%d: it took %v", n, took)
 		}
-		if d := v.ask(t.Context(), &Binding{Policy: "p", Timeout: TimeoutMax}, &Request{Requested: 1}); d.Weight != 7 {
+		if d := v.ask(&Binding{Policy: "p", Timeout: TimeoutMax}, &Request{Requested: 1}); d.Weight != 7 {
 			t.Errorf("after %d: %+v", n, d)
 		}
 	}

@@ -205,7 +205,7 @@ func TestWrongConfigurationsAreRefusedInAllLanguages(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, config := range configs {
-					d, err := m.Evaluate(t.Context(), config, &Request{Requested: 1, Limit: 1})
+					d, err := m.Evaluate(config, &Request{Requested: 1, Limit: 1})
 					if err != nil || d.Fault == nil || d.Fault.Kind != FaultBadResult || len(d.Logs) == 0 {
 						t.Errorf("%q: %+v %v", config, d, err)
 					}

@@ -18,57 +18,57 @@ type instance struct {
 	module   api.Module
 	evaluate api.Function
 	config   string
+	call     call
 	stack    [4]uint64
 	uses     int
 	born     time.Time
 	bornSize uint32 // bytes of memory
 }
 
-// instantiate makes an instance for a configuration: the start function, _initialize and configure have startTimeMax in all.
-// The error is a *Fault.
-func (p *program) instantiate(ctx context.Context, config string) (*instance, []LogLine, error) {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeMax)
-	defer cancel()
-	c := &call{Context: ctx, phase: starting, request: &Request{}, config: config, now: began.UnixMilli()}
-	module, err := p.runtime.InstantiateModule(c, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		return nil, c.said.logs, c.faultOf(err)
+// instantiate makes an instance for a configuration: the start function, _initialize and configure have startTimeMax in all. The
+// error is a *Fault. The logs are those of configure.
+func (p *program) instantiate(config string) (_ *instance, logs []LogLine, err error) {
+	now := time.Now()
+	i := &instance{config: config, born: now}
+	i.call = call{deadline: newDeadline(startTimeMax), request: &Request{}, config: config}
+	err = i.start(p)
+	if !i.call.stop() && err == nil {
+		err = &Fault{FaultTimeout, "stopped in the start"}
 	}
-	i := &instance{module: module, config: config, born: began}
-	if err := i.start(p, c); err != nil {
+	if err != nil && i.module != nil {
 		i.close()
-		return nil, c.said.logs, err
 	}
-	i.evaluate = module.ExportedFunction(exportEvaluate)
-	i.bornSize = module.Memory().Size()
-	return i, c.said.logs, nil
+	return i, i.call.said.logs, err
 }
 
-// instantiateAgain makes an instance where nobody waits for it and a module would be refused: what took too long gets a second try,
-// since a machine that is busy for a moment says nothing about the module.
-func (p *program) instantiateAgain(ctx context.Context, config string) (*instance, []LogLine, error) {
-	i, logs, err := p.instantiate(ctx, config)
-	if fault, is := errors.AsType[*Fault](err); is && fault.Kind == FaultTimeout {
-		return p.instantiate(ctx, config)
+// start makes the module and runs what it has to run before the first evaluation.
+func (i *instance) start(p *program) (err error) {
+	c := &i.call
+	i.module, err = p.runtime.InstantiateModule(c, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		i.module = nil
+		return c.faultOf(err)
 	}
-	return i, logs, err
-}
-
-// start runs what a module has to run before the first evaluation.
-func (i *instance) start(p *program, c *call) error {
 	if p.initializes {
 		if _, err := i.module.ExportedFunction(exportInitialize).Call(c); err != nil {
 			return c.faultOf(err)
 		}
 	}
-	if !p.configures {
-		return nil
+	if p.configures {
+		if err := i.configure(); err != nil {
+			return err
+		}
 	}
-	c.phase = configuring
-	results, err := i.module.ExportedFunction(exportConfigure).Call(c)
+	i.evaluate = i.module.ExportedFunction(exportEvaluate)
+	i.bornSize = i.module.Memory().Size()
+	return nil
+}
+
+func (i *instance) configure() error {
+	i.call.phase = configuring
+	results, err := i.module.ExportedFunction(exportConfigure).Call(&i.call)
 	if err != nil {
-		return c.faultOf(err)
+		return i.call.faultOf(err)
 	}
 	if code := int32(uint32(results[0])); code != 0 {
 		return &Fault{FaultBadResult, fmt.Sprintf("configure answered %d", code)}
@@ -76,15 +76,29 @@ func (i *instance) start(p *program, c *call) error {
 	return nil
 }
 
-// run evaluates a request. After a fault the instance must be thrown away; late tells that it had been closed before the
-// call, by the deadline of an earlier one that had already answered.
-func (i *instance) run(c *call) (answer int64, fault *Fault, late bool) {
-	r := c.request
+// instantiateAgain makes an instance where nobody waits for it and a module would be refused: what took too long gets a second try,
+// since a machine that is busy for a moment says nothing about the module.
+func (p *program) instantiateAgain(config string) (*instance, []LogLine, error) {
+	i, logs, err := p.instantiate(config)
+	if fault, is := errors.AsType[*Fault](err); is && fault.Kind == FaultTimeout {
+		return p.instantiate(config)
+	}
+	return i, logs, err
+}
+
+// run evaluates a request; what the module set is in call.said then. After a fault the instance must be thrown away; late tells that
+// it had been closed before the call, by the deadline of an earlier one that had already answered.
+func (i *instance) run(r *Request, timeout time.Duration) (answer int64, fault *Fault, late bool) {
+	c := &i.call
+	c.begin(r)
 	i.stack = [...]uint64{uint64(r.Requested), uint64(r.Limit), uint64(r.Available), uint64(r.Waiting)}
 	i.uses++
-	if err := i.evaluate.CallWithStack(c, i.stack[:]); err != nil {
+	c.start(timeout)
+	err := i.evaluate.CallWithStack(c, i.stack[:])
+	inTime := c.stop()
+	if err != nil {
 		exit, isExit := errors.AsType[*sys.ExitError](err)
-		late = isExit && c.fault == nil && c.Err() == nil && deadlineCode(exit.ExitCode())
+		late = isExit && c.fault == nil && inTime && deadlineCode(exit.ExitCode())
 		return 0, c.faultOf(err), late
 	}
 	answer = int64(i.stack[0])
@@ -125,7 +139,7 @@ func (c *call) faultOf(err error) *Fault {
 func (i *instance) spent(now time.Time) string {
 	size := i.module.Memory().Size()
 	switch {
-	case i.module.IsClosed():
+	case i.module.IsClosed() || i.call.over.Load():
 		return discardClosed
 	case i.uses >= instanceUsesMax:
 		return discardUses

@@ -41,11 +41,11 @@ func Load(ctx context.Context, engine Engine, in io.Reader) (_ *Module, err erro
 }
 
 // Evaluate asks the module, in a new instance. The error is an *AttributeError.
-func (m *Module) Evaluate(ctx context.Context, config string, r *Request) (Decision, error) {
+func (m *Module) Evaluate(config string, r *Request) (Decision, error) {
 	if err := CheckAttributes(r.Attributes); err != nil {
 		return Decision{}, err
 	}
-	return m.program.dryRun(ctx, config, r), nil
+	return m.program.dryRun(config, r), nil
 }
 
 // Close frees the module.
@@ -55,14 +55,14 @@ func (m *Module) Close() error {
 }
 
 // dryRun evaluates in a new instance; the logs are those of configure and of evaluate.
-func (p *program) dryRun(ctx context.Context, config string, r *Request) Decision {
-	i, logs, err := p.instantiate(ctx, config)
+func (p *program) dryRun(config string, r *Request) Decision {
+	i, logs, err := p.instantiate(config)
 	if err != nil {
 		fault, _ := errors.AsType[*Fault](err)
 		return Decision{Act: ActDeny, Outcome: OutcomeFault, Fault: fault, Logs: logs}
 	}
 	defer i.close()
-	d := i.once(ctx, r)
+	d := i.once(r)
 	d.Logs = append(logs, d.Logs...)
 	return d
 }

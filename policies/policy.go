@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,7 +86,7 @@ func (p *policy) state() (Here, error) {
 }
 
 // warmed makes a version of a program, with as many instances as the one at work has.
-func (p *policy) warmed(ctx context.Context, v *version, configs map[string]int) error {
+func (p *policy) warmed(v *version, configs map[string]int) error {
 	counts := map[string]int{}
 	for config := range configs {
 		counts[config] = 1
@@ -98,5 +97,5 @@ func (p *policy) warmed(ctx context.Context, v *version, configs map[string]int)
 		}
 		old.release()
 	}
-	return v.warm(ctx, counts)
+	return v.warm(counts)
 }

@@ -64,12 +64,12 @@ func (p *pool) leave() { <-p.slots }
 
 // take returns an idle instance, or makes one. With fresh it is one that has never been used. The caller has a slot, and gives the
 // instance to put or discard.
-func (p *pool) take(ctx context.Context, config string, fresh bool) (*instance, error) {
+func (p *pool) take(config string, fresh bool) (*instance, error) {
 	if i := p.takeIdle(config, fresh); i != nil {
 		return i, nil
 	}
 	began := time.Now()
-	i, _, err := p.program.instantiate(ctx, config)
+	i, _, err := p.program.instantiate(config)
 	p.meter.instantiated(time.Since(began))
 	if err != nil {
 		return nil, err
@@ -117,9 +117,9 @@ func (p *pool) discard(i *instance, why string) {
 }
 
 // prepare makes an instance for later, if there is room for it.
-func (p *pool) prepare(ctx context.Context, config string) error {
+func (p *pool) prepare(config string) error {
 	began := time.Now()
-	i, _, err := p.program.instantiateAgain(ctx, config)
+	i, _, err := p.program.instantiateAgain(config)
 	p.meter.instantiated(time.Since(began))
 	if err != nil {
 		return err

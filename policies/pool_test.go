@@ -29,7 +29,7 @@ func loaded(t *testing.T, wasm []byte) *version {
 
 func take(t *testing.T, v *version, config string, fresh bool) *instance {
 	t.Helper()
-	i, err := v.pool.take(t.Context(), config, fresh)
+	i, err := v.pool.take(config, fresh)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestIdleInstancesAreBoundedByNumberAndMemory(t *testing.T) {
 		return [][]byte{i64(1)}
 	}))
 	for range 12 {
-		if err := v.pool.prepare(t.Context(), ""); err != nil {
+		if err := v.pool.prepare(""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestIdleInstancesAreBoundedByNumberAndMemory(t *testing.T) {
 	}
 	small := loaded(t, answers(1))
 	for n := range idleMax + 5 {
-		if err := small.pool.prepare(t.Context(), fmt.Sprint(n)); err != nil {
+		if err := small.pool.prepare(fmt.Sprint(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestALateCloseIsRetriedOnceOnAFreshInstance(t *testing.T) {
 	if err := i.module.CloseWithExitCode(t.Context(), 0xefffffff); err != nil {
 		t.Fatal(err)
 	}
-	d := v.ask(t.Context(), &Binding{Policy: "p"}, &Request{Requested: 1})
+	d := v.ask(&Binding{Policy: "p"}, &Request{Requested: 1})
 	if d.Fault != nil || d.Weight != 3 {
 		t.Errorf("%+v", d)
 	}

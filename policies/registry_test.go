@@ -402,10 +402,10 @@ func TestStagesAreOfflineToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := m.Evaluate(t.Context(), "", &Request{Requested: 1}); err != nil || d.Weight != 3 {
+		if d, err := m.Evaluate("", &Request{Requested: 1}); err != nil || d.Weight != 3 {
 			t.Errorf("%+v %v", d, err)
 		}
-		if _, err := m.Evaluate(t.Context(), "", &Request{Attributes: map[string]string{"": ""}}); err == nil {
+		if _, err := m.Evaluate("", &Request{Attributes: map[string]string{"": ""}}); err == nil {
 			t.Error("an empty key was taken")
 		}
 		if err := m.Close(); err != nil {

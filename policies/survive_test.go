@@ -302,10 +302,10 @@ func TestGoodCallsSucceedBetweenTraps(t *testing.T) {
 	defer v.release()
 	b := &Binding{Policy: "p"}
 	for n := range 1000 {
-		if d := v.ask(t.Context(), b, &Request{Requested: askTrap}); d.Fault == nil || d.Fault.Kind != FaultTrap {
+		if d := v.ask(b, &Request{Requested: askTrap}); d.Fault == nil || d.Fault.Kind != FaultTrap {
 			t.Fatalf("%d: %+v", n, d)
 		}
-		if d := v.ask(t.Context(), b, &Request{Requested: 1}); d.Weight != 3 {
+		if d := v.ask(b, &Request{Requested: 1}); d.Weight != 3 {
 			t.Fatalf("%d: %+v", n, d)
 		}
 	}

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,10 +57,10 @@ type trial struct {
 }
 
 // try makes two instances, asks both the same, and completes the report.
-func (p *program) try(ctx context.Context, report *Report) error {
+func (p *program) try(report *Report) error {
 	t := &trial{program: p, report: report, answers: map[int]string{}}
 	for range 2 {
-		if err := t.instance(ctx); err != nil {
+		if err := t.instance(); err != nil {
 			return err
 		}
 	}
@@ -83,8 +82,8 @@ func (p *program) try(ctx context.Context, report *Report) error {
 
 // instance asks one instance everything twice, the second time in reverse, so that a module that counts its calls is found out
 // whatever it counts up to.
-func (t *trial) instance(ctx context.Context) error {
-	i, err := t.start(ctx)
+func (t *trial) instance() error {
+	i, err := t.start()
 	if i == nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (t *trial) instance(ctx context.Context) error {
 	requests := trialRequests()
 	for n := range 2 * len(requests) {
 		at := min(n, 2*len(requests)-1-n)
-		fault := t.ask(ctx, i, at, &requests[at])
+		fault := t.ask(i, at, &requests[at])
 		if fault == nil {
 			continue
 		}
@@ -104,7 +103,7 @@ func (t *trial) instance(ctx context.Context) error {
 			return refused(StageEvaluate, fault, "an answer in "+TimeoutMax.String())
 		}
 		i.close()
-		if i, err = t.start(ctx); i == nil {
+		if i, err = t.start(); i == nil {
 			return err
 		}
 	}
@@ -113,9 +112,9 @@ func (t *trial) instance(ctx context.Context) error {
 }
 
 // start makes an instance without configuration. None and no error: the module will not do without one.
-func (t *trial) start(ctx context.Context) (*instance, error) {
+func (t *trial) start() (*instance, error) {
 	began := time.Now()
-	i, _, err := t.program.instantiateAgain(ctx, "")
+	i, _, err := t.program.instantiateAgain("")
 	t.report.InstantiateUS = time.Since(began).Microseconds()
 	fault, _ := errors.AsType[*Fault](err)
 	switch {
@@ -131,8 +130,8 @@ func (t *trial) start(ctx context.Context) (*instance, error) {
 }
 
 // ask puts one request and compares the answer with the earlier ones.
-func (t *trial) ask(ctx context.Context, i *instance, at int, r *Request) *Fault {
-	d := i.once(ctx, r)
+func (t *trial) ask(i *instance, at int, r *Request) *Fault {
+	d := i.once(r)
 	t.took = append(t.took, d.Elapsed)
 	answer := fmt.Sprint(d.Outcome, d.Weight, d.HasPriority, d.Priority, d.TTL, d.Reason)
 	if first, there := t.answers[at]; there && first != answer {
@@ -149,16 +148,14 @@ func (t *trial) ask(ctx context.Context, i *instance, at int, r *Request) *Fault
 
 // once evaluates a request outside any pool, under the longest deadline that a binding may have: on a busy machine a shorter one
 // would say nothing about the module. After a fault the instance must be thrown away.
-func (i *instance) once(ctx context.Context, r *Request) Decision {
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), TimeoutMax)
-	defer cancel()
-	c := newCall(deadline, r, i.config)
+func (i *instance) once(r *Request) Decision {
 	began := time.Now()
-	answer, fault, _ := i.run(c)
+	answer, fault, _ := i.run(r, TimeoutMax)
 	took := time.Since(began)
-	d := c.answered(answer)
+	d := i.call.answered(answer)
 	if fault != nil {
-		d = c.faulted(fault, OnFaultDeny)
+		d = faulted(fault, OnFaultDeny, r)
+		d.Logs = i.call.said.logs
 	}
 	d.Elapsed = took
 	return d

@@ -56,19 +56,19 @@ func (v *version) release() {
 func (v *version) decide(ctx context.Context, b *Binding, r *Request) (Decision, error) {
 	allowed, probe := v.breaker.allow(time.Now())
 	if !allowed {
-		return v.failed(newCall(ctx, r, b.Config), b, &Fault{FaultBreakerOpen, ""}), nil
+		return v.failed(&Fault{FaultBreakerOpen, ""}, b, r), nil
 	}
 	if err := v.pool.enter(ctx); err != nil {
 		if probe {
 			v.breaker.skipped()
 		}
 		if fault, ok := errors.AsType[*Fault](err); ok {
-			return v.failed(newCall(ctx, r, b.Config), b, fault), nil
+			return v.failed(fault, b, r), nil
 		}
 		return Decision{}, err
 	}
 	defer v.pool.leave()
-	d := v.ask(ctx, b, r)
+	d := v.ask(b, r)
 	v.breaker.ended(time.Now(), d.Fault != nil, probe)
 	v.meter.evaluated(d.Outcome, d.Elapsed)
 	return d, nil
@@ -76,29 +76,25 @@ func (v *version) decide(ctx context.Context, b *Binding, r *Request) (Decision,
 
 // ask evaluates in an instance. One that turns out to have been closed by the deadline of a call before, which had answered
 // already, is replaced once.
-func (v *version) ask(ctx context.Context, b *Binding, r *Request) Decision {
+func (v *version) ask(b *Binding, r *Request) Decision {
 	fresh := b.Isolation == IsolationFresh
 	for retried := false; ; retried = true {
-		i, err := v.pool.take(ctx, b.Config, fresh)
+		i, err := v.pool.take(b.Config, fresh)
 		if err != nil {
 			fault, _ := errors.AsType[*Fault](err)
-			return v.failed(newCall(ctx, r, b.Config), b, fault)
+			return v.failed(fault, b, r)
 		}
-		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout())
-		c := newCall(deadline, r, b.Config)
 		began := time.Now()
-		answer, fault, late := i.run(c)
+		answer, fault, late := i.run(r, b.timeout())
 		took := time.Since(began)
-		cancel()
-		v.after(ctx, i, fault, late, fresh)
+		d, logs := i.call.answered(answer), i.call.said.logs // before somebody else has the instance
+		v.after(i, fault, late, fresh)
 		if late && !retried {
 			continue
 		}
-		var d Decision
 		if fault != nil {
-			d = v.failed(c, b, fault)
-		} else {
-			d = c.answered(answer)
+			d = v.failed(fault, b, r)
+			d.Logs = logs
 		}
 		d.Elapsed = took
 		return d
@@ -106,7 +102,7 @@ func (v *version) ask(ctx context.Context, b *Binding, r *Request) Decision {
 }
 
 // after gives an instance back, or throws it away.
-func (v *version) after(ctx context.Context, i *instance, fault *Fault, late, fresh bool) {
+func (v *version) after(i *instance, fault *Fault, late, fresh bool) {
 	switch {
 	case late:
 		v.pool.discard(i, discardClosed)
@@ -118,30 +114,30 @@ func (v *version) after(ctx context.Context, i *instance, fault *Fault, late, fr
 		v.pool.put(i)
 	}
 	if fresh {
-		v.prepare(ctx, i.config)
+		v.prepare(i.config)
 	}
 }
 
 // prepare makes an instance ahead for the next call that wants a fresh one. A failure shows in that call.
-func (v *version) prepare(ctx context.Context, config string) {
+func (v *version) prepare(config string) {
 	v.spawn(func() {
 		if v.retain() {
 			defer v.release()
-			_ = v.pool.prepare(ctx, config)
+			_ = v.pool.prepare(config)
 		}
 	})
 }
 
-func (v *version) failed(c *call, b *Binding, fault *Fault) Decision {
+func (v *version) failed(fault *Fault, b *Binding, r *Request) Decision {
 	v.meter.faulted(fault.Kind)
-	return c.faulted(fault, b.OnFault)
+	return faulted(fault, b.OnFault, r)
 }
 
 // warm makes as many instances as a predecessor had, up to the number of slots a configuration.
-func (v *version) warm(ctx context.Context, counts map[string]int) error {
+func (v *version) warm(counts map[string]int) error {
 	for config, n := range counts {
 		for range min(n, cap(v.pool.slots)) {
-			err := v.pool.prepare(ctx, config)
+			err := v.pool.prepare(config)
 			if err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ func (w *workshop) build(ctx context.Context, wasm []byte) (*program, Report, er
 		return nil, report, err
 	}
 	report.CompileMS = time.Since(began).Milliseconds()
-	if err := p.try(ctx, &report); err != nil {
+	if err := p.try(&report); err != nil {
 		p.close()
 		return nil, report, err
 	}
