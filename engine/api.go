@@ -161,7 +161,7 @@ type NodeStatus struct {
 	Reason      string // of a state that is not up
 	Since       time.Time
 	Era         int64
-	ClockOffset time.Duration // node clock less this machine's wall clock; 0 while unknown
+	ClockOffset time.Duration // node clock less the median of all that are known; 0 while unknown
 	Latency     time.Duration // of the last probe
 }
 

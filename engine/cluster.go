@@ -292,7 +292,28 @@ func (e *Engine) Nodes() (need int, nodes []NodeStatus) {
 		nodes = append(nodes, p.status)
 		p.mu.Unlock()
 	}
+	relateClocks(nodes)
 	return e.quorum, nodes
+}
+
+// relateClocks makes the offsets, which are to this machine's clock, those to the median of the nodes' clocks: only how they
+// differ among themselves matters.
+func relateClocks(nodes []NodeStatus) {
+	var offsets []time.Duration
+	for _, n := range nodes {
+		if n.ClockOffset != 0 {
+			offsets = append(offsets, n.ClockOffset)
+		}
+	}
+	if len(offsets) == 0 {
+		return
+	}
+	slices.Sort(offsets)
+	for i := range nodes {
+		if nodes[i].ClockOffset != 0 {
+			nodes[i].ClockOffset -= offsets[len(offsets)/2]
+		}
+	}
 }
 
 // gather asks every voting node what op says (nil: nothing) and waits until all have answered, enough says that the

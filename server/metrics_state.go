@@ -47,7 +47,7 @@ var (
 	nodesVoting     = nodeDesc("nodes_voting", "Nodes that vote.")
 	nodesQuorum     = nodeDesc("quorum_nodes", "Nodes that have to agree.")
 	nodeState       = nodeDesc("node_state", "1 for the state that a node is in, 0 for the others.", "node", "state")
-	nodeClockOffset = nodeDesc("node_clock_offset_seconds", "A node's clock less this machine's.", "node")
+	nodeClockOffset = nodeDesc("node_clock_offset_seconds", "A node's clock less the median of the nodes' clocks.", "node")
 )
 
 // nodeStates are the states that a node can be in.
