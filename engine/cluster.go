@@ -63,14 +63,15 @@ func (e *Engine) look() {
 	e.follow(probes)
 	all := e.stand(probes)
 	pl := e.plan(probes, all)
-	if e.count(probes, all, pl) >= e.quorum {
+	voting := e.count(probes, all, pl)
+	if !e.complete(probes) {
+		e.heal(pl)
+	}
+	e.suspendJumped(probes)
+	if voting >= e.quorum {
 		e.recovered()
 		e.learnSecret()
 		e.tellNodes(probes)
-	}
-	e.suspendJumped(probes)
-	if !e.complete(probes) {
-		e.heal(pl)
 	}
 }
 

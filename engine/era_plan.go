@@ -85,10 +85,13 @@ func (e *Engine) planWithoutQuorum(probes []*Probe, all []*standing) plan {
 // is held, so the longest lease is waited out.
 func (e *Engine) planAnew() plan {
 	now := e.cfg.Now()
+	e.mu.Lock()
 	if e.blankSince == 0 {
 		e.blankSince = now
 	}
-	left := e.blankSince + e.longestSeen() - now
+	left := e.blankSince - now
+	e.mu.Unlock()
+	left += e.longestSeen()
 	if left <= 0 {
 		return plan{kind: planForm}
 	}
