@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -230,4 +233,47 @@ func TestWhatIsCompiledIsTakenFromTheDirectory(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+func TestDamagedCodeIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	for range 2 { // the first makes the code, the second finds it damaged
+		h, err := Open(Config{Store: &Memory{}, Directory: directory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := h.Put(t.Context(), "p", bytes.NewReader(moody()), Change{}); err != nil {
+			t.Error(err)
+		}
+		if d := ask(t, h, &Binding{Policy: "p"}, 1); d.Weight != 3 {
+			t.Errorf("%+v", d)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if files := damage(t, directory); files == 0 {
+			t.Error("there is no code in the directory")
+		}
+	}
+}
+
+// damage cuts all files below a directory in half and tells how many there are.
+func damage(t *testing.T, directory string) (files int) {
+	t.Helper()
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		files++
+		return os.Truncate(path, info.Size()/2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,22 +74,43 @@ func (w *workshop) build(ctx context.Context, wasm []byte) (*program, Report, er
 	return p, report, nil
 }
 
+// compile makes a program. Where code lies from before it may be damaged, so what fails then is tried once more from nothing.
 func (w *workshop) compile(ctx context.Context, name string, m *module, rewritten []byte) (*program, error) {
 	folder := filepath.Join(w.directory, name)
-	if w.engine == Compiler && !w.done[name] {
-		if err := compileInChild(ctx, folder, rewritten); err != nil {
-			return nil, err
+	if w.engine == Interpreter {
+		p, err := load(ctx, Interpreter, folder, m, rewritten)
+		if err != nil { // there was no child that would have said so
+			return nil, &Refusal{StageCompile, firstLine([]byte(err.Error())), "a valid module", "check it with wasm-validate"}
 		}
-		w.done[name] = true
-	}
-	p, err := load(ctx, w.engine, folder, m, rewritten)
-	if err == nil {
 		return p, nil
 	}
-	if w.engine == Interpreter { // there was no child that would have said so
-		return nil, &Refusal{StageCompile, firstLine([]byte(err.Error())), "a valid module", "check it with wasm-validate"}
+	_, missing := os.Stat(folder)
+	for again := missing != nil; ; again = true {
+		err := w.inChild(ctx, name, folder, rewritten)
+		if err == nil {
+			var p *program
+			if p, err = load(ctx, Compiler, folder, m, rewritten); err == nil {
+				return p, nil
+			}
+			err = fmt.Errorf("the code of %s can not be loaded: %w", name, err)
+		}
+		delete(w.done, name)
+		if e := os.RemoveAll(folder); e != nil || again || ctx.Err() != nil {
+			return nil, errors.Join(err, e)
+		}
 	}
-	return nil, fmt.Errorf("code of %s can not be loaded: %w", name, err)
+}
+
+// inChild has a module compiled, once in this process.
+func (w *workshop) inChild(ctx context.Context, name, folder string, rewritten []byte) error {
+	if w.done[name] {
+		return nil
+	}
+	if err := compileInChild(ctx, folder, rewritten); err != nil {
+		return err
+	}
+	w.done[name] = true
+	return nil
 }
 
 // sweep removes the code of modules that nobody will load again.
