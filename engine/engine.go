@@ -103,6 +103,7 @@ func Open(cfg Config) (*Engine, error) {
 	e.work.Go(func() { e.keeper.run(e.ctx.Done()) })
 	e.work.Go(e.tickLoop)
 	e.work.Go(e.sweepLoop)
+	e.work.Go(e.cleanLoop)
 	for _, p := range e.peers {
 		p.node.Start(e.replica, cfg.Now, p)
 	}
@@ -165,9 +166,9 @@ func (e *Engine) Drain(ctx context.Context) {
 		s.locked(func() {
 			s.failWaiters(ErrDraining)
 			for _, l := range s.leases {
-				if l.r != nil && l.r.ask.Kept && l.r.phase == holding && l.ttl != Never {
+				if l.r != nil && l.r.ask.Kept && l.r.phase == holding && l.usual != Never {
 					renewals.Add(1)
-					l.renew(l.ttl, func(error) { renewals.Done() })
+					l.renew(l.usual, func(error) { renewals.Done() })
 				}
 			}
 		})

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/permitd/permitd/engine/quorum"
@@ -10,14 +12,11 @@ import (
 
 // found is what the nodes know of one lease.
 type found struct {
-	records    []*Record // by node; nil entries are left out
-	holders    []int     // the node of each record
+	records    []*Record // of all nodes; one node may have several attempts
 	best       *Record   // of the most frequent attempt, the record with the largest ver; nil: there is none
 	alike      bool      // Q nodes have best's By, Slots, Fence, Ver and Ballot, none a copy
 	n          int       // nodes
 	answered   int       // of them
-	left       time.Duration
-	owner      Owner // the largest seen
 	tombstones []Tombstone
 	asked      time.Duration
 }
@@ -40,14 +39,16 @@ func (e *Engine) find(ctx context.Context, name, id string) (*found, error) {
 // foundIn sorts what the nodes said.
 func foundIn(answers []*Answer) *found {
 	f := &found{n: len(answers), answered: answered(answers)}
-	for i, a := range answers {
+	for _, a := range answers {
 		if a == nil {
 			continue
 		}
 		f.tombstones = append(f.tombstones, a.Tombstones...)
 		if a.Record != nil {
 			f.records = append(f.records, a.Record)
-			f.holders = append(f.holders, i)
+		}
+		for i := range a.Twins {
+			f.records = append(f.records, &a.Twins[i])
 		}
 	}
 	most := 0
@@ -67,12 +68,43 @@ func foundIn(answers []*Answer) *found {
 		if !f.alike && (n > most || n == most && r.Ver > f.best.Ver) {
 			most, f.best = n, r
 		}
-		if f.owner.Compare(r.Owner) < 0 {
-			f.owner = r.Owner
-		}
-		f.left = max(f.left, r.Left)
 	}
 	return f
+}
+
+// owner is the largest owner that was seen of an attempt.
+func (f *found) owner(by string) (largest Owner) {
+	for _, r := range f.records {
+		if r.By == by && largest.Compare(r.Owner) < 0 {
+			largest = r.Owner
+		}
+	}
+	return largest
+}
+
+// left is how long the node that keeps an attempt longest still does.
+func (f *found) left(by string) (longest time.Duration) {
+	for _, r := range f.records {
+		if r.By == by {
+			longest = max(longest, r.Left)
+		}
+	}
+	return longest
+}
+
+// first reports whether any record of an attempt is still on its first minute.
+func (f *found) first(by string) bool {
+	return slices.ContainsFunc(f.records, func(r *Record) bool { return r.By == by && r.First })
+}
+
+// ver is the largest ver that was seen of an attempt.
+func (f *found) ver(by string) (largest int64) {
+	for _, r := range f.records {
+		if r.By == by {
+			largest = max(largest, r.Ver)
+		}
+	}
+	return largest
 }
 
 // sameGrant reports whether two nodes' records are votes for the same grant.
@@ -143,7 +175,7 @@ func (f *found) mayLive(by string) bool {
 // catchUp takes in what the nodes know better of a lease of this replica: a part of it was given back through another one. It
 // reports whether the lease is still this replica's, as the nodes have it. mu is held.
 func (l *lease) catchUp(f *found) bool {
-	if !f.alike || f.best.By != l.by || f.owner != l.owner {
+	if !f.alike || f.best.By != l.by || f.owner(l.by) != l.owner {
 		return false
 	}
 	if f.best.Ver >= l.ver { // what this replica gave back under the same ver was given back in vain
@@ -174,7 +206,7 @@ func (e *Engine) howEnded(ctx context.Context, l *lease) error {
 
 // moved drops a lease that somebody attached elsewhere and reports whether it is one. mu is held.
 func (l *lease) moved(f *found) bool {
-	moved := f.alike && f.best.By == l.by && f.owner.Compare(l.owner) > 0
+	moved := f.alike && f.best.By == l.by && f.owner(l.by).Compare(l.owner) > 0
 	if moved && l.s.leases[l.id] == l {
 		l.s.lose(l, "moved")
 	}
@@ -183,52 +215,56 @@ func (l *lease) moved(f *found) bool {
 
 // leaseOf makes a lease of a record on the nodes. It is not kept: its holder is not connected. mu is held.
 func (s *semaphore) leaseOf(r *Record, f *found) *lease {
-	told := decodeInfo(r.Info)
+	told, left := decodeInfo(r.Info), f.left(r.By)
 	l := &lease{
-		s: s, id: r.Lease, by: r.By, owner: f.owner, info: r.Info, weight: r.Slots.Len(), slots: r.Slots, fence: r.Fence,
-		asked: cmp.Or(told.Requested, r.Slots.Len()), ver: r.Ver, ballot: r.Ballot, first: r.First,
-		ttl: f.left, usual: cmp.Or(told.TTL, f.left),
+		s: s, id: r.Lease, by: r.By, owner: f.owner(r.By), info: r.Info, weight: r.Slots.Len(), slots: r.Slots, fence: r.Fence,
+		asked: cmp.Or(told.Requested, r.Slots.Len()), ver: r.Ver, ballot: r.Ballot, first: f.first(r.By),
+		ttl: left, usual: cmp.Or(told.TTL, left),
 		since: f.asked - r.Age, heldAt: f.asked, index: -1, end: Never,
 	}
-	if f.left != Never {
-		l.end = f.asked + f.left
+	if left != Never {
+		l.end = f.asked + left
 	}
 	return l
 }
 
 // lookUp sees to it that this replica knows a lease that is still held, and has heard of Q nodes lately that they hold it: else it
-// finds the lease and attaches it, so that the duty for it is here.
+// finds the lease and takes it up, so that the duty for it is here.
 func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 	s := e.semaphore(name)
-	l := s.leases[id]
-	var heldAt time.Duration
-	if l != nil {
-		heldAt = l.heldAt
-	}
-	s.unlock()
-	now := e.cfg.Now()
-	if l != nil && now-heldAt < lookAfter {
+	if l := s.leases[id]; l != nil && e.cfg.Now()-l.heldAt < lookAfter {
+		s.unlock()
 		return nil
 	}
+	begin, end := s.turn(id)
+	s.unlock()
+	begin()
+	defer end()
 	f, err := e.find(ctx, name, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(f.records) == 0:
-		e.forgetEnded(s, f, id)
-		return f.ended()
-	case !f.alike:
+	}
+	ours, parting := false, false
+	s.locked(func() {
+		if l := s.leases[id]; l != nil {
+			ours, parting = l.catchUp(f), f.owner(l.by) == l.owner
+		}
+	})
+	switch {
+	case ours:
+		return nil
+	case parting: // a part of it is being given back
 		return ErrInProgress
 	}
-	ours := false
-	if l != nil {
-		s.locked(func() { ours = l.catchUp(f) })
+	switch l, err := e.regain(ctx, s, f); {
+	case errors.Is(err, errOver):
+		return ErrInProgress
+	case err == nil && l == nil:
+		e.forgetEnded(s, f, id)
+		return f.ended()
+	default:
+		return err
 	}
-	if ours {
-		return nil
-	}
-	_, err = e.attach(ctx, s, f)
-	return err
 }
 
 // forgetEnded drops what this replica still has of a lease that the nodes have no more.
@@ -238,39 +274,4 @@ func (e *Engine) forgetEnded(s *semaphore, f *found, id string) {
 			s.lose(l, f.lostBy())
 		}
 	})
-}
-
-// attach takes a lease over from the replica that has it, or from the life before a restart.
-func (e *Engine) attach(ctx context.Context, s *semaphore, f *found) (l *lease, err error) {
-	owner := Owner{Gen: f.owner.Gen + 1, Nonce: newID()}
-	op := &Attach{
-		Semaphore: s.name, Lease: f.best.Lease, By: f.best.By, Owner: owner, Slots: f.best.Slots, Ver: f.best.Ver, Left: f.left,
-	}
-	asked := e.cfg.Now()
-	answers := e.gather(ctx, func(*peer) Op { return op }, e.quorumOf(func(a *Answer) bool { return a.Says == SaysAttached }))
-	ends := make([]time.Duration, len(e.peers))
-	var members []int
-	for i, a := range answers {
-		if a != nil && a.Says == SaysAttached {
-			members = append(members, i)
-			ends[i] = end(a)
-		}
-	}
-	switch {
-	case answered(answers) < e.quorum:
-		return nil, ErrQuorumUnavailable
-	case len(members) < e.quorum:
-		return nil, ErrInProgress // somebody else is at it, or it ended
-	}
-	s.locked(func() {
-		if old := s.leases[op.Lease]; old != nil {
-			s.lose(old, "moved")
-		}
-		l = s.leaseOf(f.best, f)
-		l.owner, l.heldAt = owner, asked
-		l.end = e.validity(asked, l.ttl, ends, members)
-		s.leases[l.id] = l
-		e.keeper.set(l, l.nextDue(asked))
-	})
-	return l, nil
 }

@@ -15,12 +15,17 @@ type info struct {
 	Requested int           `json:"r,omitempty"` // permits, before a policy weighed them
 	TTL       time.Duration `json:"t,omitempty"` // as asked for: what is left at the nodes does not tell it
 	Params    uint32        `json:"k,omitempty"` // of a request with a key or a ticket: Ask.params
+	Asked     int64         `json:"q,omitempty"` // likewise: Request.asked
 }
 
 // info is the Info of the lease that the request will get.
 func (r *Request) info() string {
 	h := r.ask.Holder
-	data, err := json.Marshal(info{h.Holder, h.Principal, h.Address, h.Via, r.ask.Permits, r.ttl, r.params})
+	i := info{Holder: h.Holder, Principal: h.Principal, Address: h.Address, Via: h.Via, Requested: r.ask.Permits, TTL: r.ttl}
+	if r.keyed() {
+		i.Params, i.Asked = r.params, r.asked
+	}
+	data, err := json.Marshal(i)
 	if err != nil {
 		panic(fmt.Sprintf("engine: an info can not be encoded: %v", err)) // it has only strings and numbers
 	}

@@ -62,14 +62,18 @@ func (a *Ask) params() uint32 {
 // kept is a place in line whose owner is away.
 type kept struct {
 	order  Order
+	weight int
 	since  time.Duration
 	params uint32
 	until  time.Duration
 }
 
+// keyed reports whether the request may be made again.
+func (r *Request) keyed() bool { return r.ask.Key != "" || r.ask.Ticket != "" }
+
 // identify gives a request its lease id, and with a ticket its old place. A request that is not named gets a new id. mu is held.
 func (r *Request) identify() error {
-	r.id, r.params = newID(), r.ask.params()
+	r.id, r.params, r.asked = newID(), r.ask.params(), r.s.e.arrival()
 	if r.ask.Key != "" {
 		if err := ValidKey(r.ask.Key); err != nil {
 			return err
@@ -86,8 +90,8 @@ func (r *Request) identify() error {
 	case t.params != r.params:
 		return ErrKeyReused
 	}
-	r.id, r.order.Arrival = t.id, t.arrival
-	r.since -= time.Duration(max(0, r.s.e.arrival()-t.asked)) * time.Microsecond
+	r.id, r.order.Arrival, r.weight, r.resumes = t.id, t.arrival, t.weight, t.arrival != 0
+	r.since -= time.Duration(max(0, r.asked-t.since)) * time.Microsecond
 	return nil
 }
 
@@ -108,40 +112,57 @@ func (s *semaphore) again(r *Request) {
 			r.fail(ErrKeyReused)
 			return
 		}
-		r.order, r.since = p.order, p.since
+		r.standsWhere(p.order, p.since, p.weight)
 	}
 	delete(s.away, r.id)
 	s.named[r.id] = r
 	s.seek(r)
 }
 
-// supersede lets r stand where old does, if that is in line; old hears so. A claim under way goes on for r. mu is held.
-func (s *semaphore) supersede(old, r *Request) {
-	r.order, r.since = old.order, old.since
-	if s.line.has(old) {
-		r.ttl, r.phase, r.weight, r.claimed = old.ttl, waiting, old.weight, old.claimed
-		a := old.attempt
-		s.line.leave(old)
-		s.line.enter(r)
-		if a != nil {
-			s.line.claims(r)
-			old.attempt, r.attempt, a.r = nil, a, r
-		}
-	}
-	old.fail(ErrSuperseded)
-	if r.phase == waiting {
-		s.named[r.id] = r
-		s.waits(r, s.e.cfg.Now())
-		s.settled()
+// standsWhere gives a request the place of the same request before it.
+func (r *Request) standsWhere(order Order, since time.Duration, weight int) {
+	if order.Arrival != 0 {
+		r.order, r.since, r.weight, r.resumes = order, since, weight, true
 	}
 }
 
-// keepPlace keeps the place of a request that ends without a lease, for whoever asks again with its key. mu is held.
-func (s *semaphore) keepPlace(r *Request) {
-	if r.ask.Key != "" && r.order.Arrival != 0 && len(s.away) < awayMax {
-		s.touched = s.e.cfg.Now() // it is not forgotten before
-		s.away[r.id] = kept{r.order, r.since, r.params, s.e.cfg.Now() + PlaceKept}
+// supersede lets r stand where old does, if that is in line; old hears so. A claim under way goes on for r. mu is held.
+func (s *semaphore) supersede(old, r *Request) {
+	r.standsWhere(old.order, old.since, old.weight)
+	if s.line.has(old) {
+		r.ttl, r.phase = old.ttl, waiting
+		a, claims := old.attempt, s.line.claimsFor(old)
+		s.line.leave(old)
+		s.line.enter(r)
+		switch {
+		case a != nil:
+			s.line.claims(r)
+			old.attempt, r.attempt, a.r = nil, a, r
+		case claims: // between two attempts
+			s.line.claims(r)
+			s.claimLater(r)
+		}
 	}
+	old.fail(ErrSuperseded)
+	if r.phase != waiting {
+		return
+	}
+	s.named[r.id] = r
+	if now := s.e.cfg.Now(); now < r.deadline || !s.line.claimsFor(r) {
+		s.waits(r, now)
+	}
+	s.settled()
+}
+
+// keepPlace keeps the place of a request that ends without a lease, for whoever asks again with its key, and reports whether it
+// does. mu is held.
+func (s *semaphore) keepPlace(r *Request) bool {
+	keeps := r.ask.Key != "" && r.order.Arrival != 0 && (r.ask.Wait > 0 || r.resumes) && len(s.away) < awayMax
+	if keeps {
+		s.touched = s.e.cfg.Now() // it is not forgotten before
+		s.away[r.id] = kept{r.order, r.weight, r.since, r.params, s.e.cfg.Now() + PlaceKept}
+	}
+	return keeps
 }
 
 // forgetAway drops the places that were kept long enough. mu is held.

@@ -57,7 +57,9 @@ func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 	l.end = s.e.validity(a.t0, l.ttl, a.ends, v.Members)
 	s.fence = max(s.fence, v.Fence)
 	r.lease = l
-	s.leases[l.id] = l
+	if s.leases[l.id] == nil { // else whoever asked again has found it on the nodes before these had answered
+		s.leases[l.id] = l
+	}
 	switch {
 	case r.phase != waiting: // it was cancelled meanwhile
 		s.release(l, &Release{Owner: l.owner, Why: WhyGivenBack})
@@ -102,6 +104,8 @@ func (l *lease) confirm(r *Request) {
 	s := l.s
 	l.renew(r.ttl, func(err error) {
 		switch {
+		case s.leases[l.id] != nil && s.leases[l.id] != l || err == errMoved: // whoever asked again has it
+			s.superseded(l)
 		case r.phase == ended && l.replayed: // whoever asked is gone: it lives until its TTL
 		case r.phase == ended: // cancelled meanwhile
 			s.release(l, &Release{Owner: l.owner, Why: WhyGivenBack})
@@ -115,6 +119,16 @@ func (l *lease) confirm(r *Request) {
 			s.deliver(l)
 		}
 	})
+}
+
+// superseded ends the request of a lease that somebody who asked again has taken up before its holder heard of it. mu is held.
+func (s *semaphore) superseded(l *lease) {
+	if s.leases[l.id] == l {
+		s.forget(l)
+	}
+	if l.r.phase != ended {
+		l.r.fail(ErrSuperseded)
+	}
 }
 
 // deliver tells a request that it holds its lease. mu is held.

@@ -65,7 +65,7 @@ func (l *line) enter(r *Request) {
 
 // leave takes a request out, wherever it stands.
 func (l *line) leave(r *Request) {
-	if _, in := l.bySeq[r.order.Seq]; !in {
+	if !l.has(r) { // whoever asked again may stand where it stood
 		return
 	}
 	delete(l.bySeq, r.order.Seq)
@@ -90,6 +90,12 @@ func (l *line) returns(r *Request) {
 	delete(l.claiming, r)
 	l.underway -= r.weight
 	l.idle.Set(r)
+}
+
+// claimsFor reports whether the request stands among those that claim.
+func (l *line) claimsFor(r *Request) bool {
+	_, claims := l.claiming[r]
+	return claims
 }
 
 // has reports whether the request still waits.

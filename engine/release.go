@@ -37,7 +37,9 @@ func (s *semaphore) release(l *lease, op *Release) *releasing {
 	freed := op.Slots
 	if len(freed) == 0 {
 		freed = l.slots
-		delete(s.leases, l.id)
+		if s.leases[l.id] == l { // else whoever asked again has it
+			delete(s.leases, l.id)
+		}
 		s.e.keeper.drop(l)
 		if l.r != nil && l.r.phase == holding {
 			l.r.end()
@@ -84,10 +86,13 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 		rl.count(i, a, &rl.kept)
 	}
 	n := len(s.e.peers)
-	outdated := rl.outdated > n-s.e.quorum
-	if !rl.closed && (rl.acks >= s.e.quorum || rl.kept > n-s.e.quorum || outdated) {
-		if outdated {
+	outdated, kept := rl.outdated > n-s.e.quorum, rl.kept > n-s.e.quorum
+	if !rl.closed && (rl.acks >= s.e.quorum || kept || outdated) {
+		switch {
+		case outdated:
 			rl.err = errOutdated
+		case kept:
+			rl.err = ErrInProgress // somebody has attached it since
 		}
 		rl.closed = true
 		close(rl.done)

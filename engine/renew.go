@@ -188,7 +188,7 @@ func (l *lease) attend() {
 			return
 		}
 		if l.renewal == nil {
-			l.renew(l.ttl, l.kept)
+			l.renew(l.usual, l.kept)
 		}
 	})
 }
@@ -269,9 +269,12 @@ func (s *semaphore) lapse(l *lease) {
 func (s *semaphore) lose(l *lease, reason string) {
 	r := l.r
 	hears := r != nil && r.ask.Kept && r.phase == holding // before the release ends it
-	if reason == "moved" {
+	switch reason {
+	case "moved":
 		s.forget(l)
-	} else {
+	case "expired", "quorum_lost": // nobody released it, so its key is free
+		s.release(l, &Release{Owner: l.owner, Why: WhyCleaned})
+	default:
 		s.release(l, &Release{Owner: l.owner, Why: WhyReleased})
 	}
 	if hears {

@@ -25,6 +25,8 @@ type Request struct {
 	events   Events // set before, but for Leave
 	id       string // of the lease
 	params   uint32 // Ask.params
+	asked    int64  // when, by the nodes' clocks, µs: of two that are the same request the later counts
+	resumes  bool   // an old place in line
 	attaches bool   // to a lease that there is; it never claims
 
 	// Guarded by s.mu.
@@ -70,7 +72,7 @@ func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
 	switch err := r.identify(); {
 	case err != nil:
 		r.fail(err)
-	case r.ask.Key != "" || r.ask.Ticket != "":
+	case r.keyed():
 		s.again(r)
 	default:
 		s.comesIn(r)
@@ -238,9 +240,9 @@ func (r *Request) refuse(now time.Duration) {
 		after = next
 	}
 	ref.RetryAfter = min(after+random(after), retryAfterMax)
-	if r.ask.Wait > 0 || r.ask.Ticket != "" {
+	if r.ask.Wait > 0 || r.resumes {
 		ref.Ticket = r.ticket(now)
-		if s.keepPlace(r); r.ask.Key != "" {
+		if s.keepPlace(r) {
 			ref.PlaceKept = PlaceKept
 		}
 	}
@@ -265,6 +267,7 @@ func (r *Request) Cancel() {
 			r.s.leaves(r)
 		case confirming:
 			// Its confirmation gives it back.
+			r.s.keepPlace(r)
 		case holding:
 			why := WhyReleased
 			if r.ask.Key != "" {

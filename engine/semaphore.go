@@ -40,8 +40,10 @@ type semaphore struct {
 	active     time.Duration // when this replica last granted, renewed or released
 	shrink     shrink
 
-	named map[string]*Request // by lease id: with a key or a ticket, that seek or wait
-	away  map[string]kept     // by lease id: places kept
+	named   map[string]*Request      // by lease id: with a key or a ticket, that seek or wait
+	away    map[string]kept          // by lease id: places kept
+	turns   map[string]chan struct{} // by lease id: closed when the last who takes it up from the nodes is done
+	cleaned time.Duration            // when leftovers were last looked for
 
 	granted   int64
 	lastGrant time.Time
@@ -80,7 +82,7 @@ func (e *Engine) semaphore(name string) *semaphore {
 				leases: map[string]*lease{}, releasing: map[*releasing]struct{}{}, places: make([]Order, len(e.peers)), lining: make([]bool, len(e.peers)),
 				unanswered: make([]int, len(e.peers)), givingBack: make([]int, len(e.peers)),
 			}
-			s.named, s.away = map[string]*Request{}, map[string]kept{}
+			s.named, s.away, s.turns = map[string]*Request{}, map[string]kept{}, map[string]chan struct{}{}
 			e.sems[name] = s
 		}
 		e.semMu.Unlock()

@@ -26,6 +26,8 @@ type sight struct {
 	coolFor  map[string]time.Duration
 	places   map[string]Placed // by replica
 	longest  time.Duration
+
+	leftovers []string // leases with an attempt that Q nodes can not have and nobody has touched for a while
 }
 
 // seenLease is one attempt of a lease, and on how many nodes it was seen.
@@ -114,6 +116,8 @@ func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
 	for _, s := range seen {
 		if quorum.MayHold(len(e.peers), g.answered, s.seen) {
 			g.leases = append(g.leases, *s)
+		} else if s.Touched > leftoverAfter {
+			g.leftovers = append(g.leftovers, s.Lease)
 		}
 	}
 	slices.SortFunc(g.leases, func(a, b seenLease) int { return int(max(-1, min(1, b.Age-a.Age))) })
@@ -125,13 +129,14 @@ func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
 	return g, err
 }
 
-// add takes in another node's record of the same attempt: the slots of the larger ver, the longer end, the longer age.
+// add takes in another node's record of the same attempt: the slots of the larger ver, the longer end, the longer age, the last
+// touch.
 func (s *seenLease) add(r Record) {
-	left, age := max(s.Left, r.Left), max(s.Age, r.Age)
+	left, age, touched := max(s.Left, r.Left), max(s.Age, r.Age), min(s.Touched, r.Touched)
 	if r.Ver > s.Ver {
 		s.Record = r
 	}
-	s.Left, s.Age = left, age
+	s.Left, s.Age, s.Touched = left, age, touched
 }
 
 // status counts. Each slot counts once, though two attempts of one lease may be seen while they cross.

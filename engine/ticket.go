@@ -11,12 +11,13 @@ import (
 type ticket struct {
 	id      string
 	arrival int64 // of its order: its head start is in it
-	asked   int64 // when it first asked
+	since   int64 // when it first asked
 	until   int64 // when the ticket ends
 	params  uint32
+	weight  int
 }
 
-const ticketLen = 8 + 8 + 8 + 4 // bytes, without id and MAC
+const ticketLen = 8 + 8 + 8 + 4 + 4 // bytes, without id and MAC
 
 // ticket makes one for a request.
 func (r *Request) ticket(now time.Duration) string {
@@ -27,6 +28,7 @@ func (r *Request) ticket(now time.Duration) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(arrived-int64((now-r.since)/time.Microsecond)))
 	b = binary.BigEndian.AppendUint64(b, uint64(arrived+int64(TicketValid/time.Microsecond)))
 	b = binary.BigEndian.AppendUint32(b, r.params)
+	b = binary.BigEndian.AppendUint32(b, uint32(r.weight))
 	b, _ = idEncoding.AppendDecode(b, []byte(r.id)) // it is one of ours
 	return idEncoding.EncodeToString(append(b, e.ticketMAC(r.s.name, b)...))
 }
@@ -39,9 +41,10 @@ func (e *Engine) openTicket(semaphore, text string) (ticket, bool) {
 	}
 	body, sum := b[:ticketLen+10], b[ticketLen+10:]
 	t := ticket{
-		arrival: int64(binary.BigEndian.Uint64(body)), asked: int64(binary.BigEndian.Uint64(body[8:])),
+		arrival: int64(binary.BigEndian.Uint64(body)), since: int64(binary.BigEndian.Uint64(body[8:])),
 		until: int64(binary.BigEndian.Uint64(body[16:])), params: binary.BigEndian.Uint32(body[24:]),
-		id: idEncoding.EncodeToString(body[ticketLen:]),
+		weight: int(binary.BigEndian.Uint32(body[28:])),
+		id:     idEncoding.EncodeToString(body[ticketLen:]),
 	}
 	return t, hmac.Equal(sum, e.ticketMAC(semaphore, body)) && e.arrival() < t.until
 }

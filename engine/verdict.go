@@ -29,20 +29,8 @@ func (s *semaphore) refused(a *attempt) {
 	r.splits = 0
 	s.line.returns(r)
 	s.noteFree(a)
-	if asksAgain := r.ask.Key != "" || r.ask.Ticket != ""; asksAgain && countSays(a.says, SaysExists) > 0 { // its lease was granted meanwhile through another replica, or is being given back
-		s.line.leave(r)
-		if r.rereads++; r.rereads > rereadsMax {
-			r.fail(ErrInProgress)
-			return
-		}
-		r.phase, s.named[r.id] = seeking, r
-		time.AfterFunc(jitter(), func() {
-			s.locked(func() {
-				if r.phase == seeking {
-					s.seek(r)
-				}
-			})
-		})
+	if r.keyed() && countSays(a.says, SaysExists) > 0 {
+		s.existed(r)
 		return
 	}
 	r.over = countSays(a.says, SaysOver) > 0
