@@ -149,6 +149,11 @@ func (e *Engine) mendFound(ctx context.Context, s *semaphore, f *found, top *Rec
 			l = s.leaseOf(top, f)
 			l.owner, l.slots, l.weight, l.fence, l.ver, l.ballot = mend.Owner, v.Slots, v.Slots.Len(), v.Fence, v.Ver, v.Definition
 			s.regained(l, asked, ends, v.Members)
+			for i := range ballots {
+				if ballots[i].Kind >= quorum.No && !l.agrees(&ballots[i]) {
+					l.mendAt(i, ballots[i].Definition, 1)
+				}
+			}
 		})
 		return l, nil
 	case over:
