@@ -213,6 +213,7 @@ func TestScheduleFindResentAfterStale(t *testing.T) {
 		r2.c.Next("find").Execute()
 		stale := r2.b.Next("find")
 		s.newEra(s.b)
+		s.heardOf(s.b)
 		if a := stale.Execute(); a.Says != engine.SaysStale {
 			t.Fatalf("the find is %s; the schedule wants stale", a.Says)
 		}

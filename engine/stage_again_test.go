@@ -56,14 +56,18 @@ func (s *stage) reseed(server, source *enginetest.Server, records ...engine.Reco
 		}
 	}
 	s.eras[server] = known
-	for _, other := range s.Servers {
-		if other != server {
-			theirs := slices.Clone(s.header(other).Known)
-			theirs[h.Index] = known[h.Index]
-			s.eras[other] = theirs
-		}
-	}
+	s.heardOf(server)
 	time.Sleep(2 * time.Second) // replicas hear of the new era
+}
+
+// heardOf makes what others are asked under name the era of a server.
+func (s *stage) heardOf(server *enginetest.Server) {
+	i := s.header(server).Index
+	for _, other := range s.Servers {
+		known := slices.Clone(s.header(other).Known)
+		known[i] = s.header(server).Known[i]
+		s.eras[other] = known
+	}
 }
 
 // cools fails the test unless these slots cool on each of the servers.
