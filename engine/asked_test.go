@@ -87,6 +87,14 @@ func (a *asked) mustHold() engine.Lease {
 	return *l.lease
 }
 
+// mustNotHold fails the test if the request was granted; it may have come to any other end.
+func (a *asked) mustNotHold() {
+	a.t.Helper()
+	if l := a.look(); l.lease != nil {
+		a.t.Fatalf("the request was granted %+v", *l.lease)
+	}
+}
+
 // mustWait fails the test unless the request is in line, or claims.
 func (a *asked) mustWait() {
 	a.t.Helper()

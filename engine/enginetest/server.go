@@ -191,9 +191,13 @@ func (s *Server) RunID() string {
 func (s *Server) look() engine.Probe {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := engine.Probe{Time: s.clock.micros(), RunID: s.state.RunID, Version: "enginetest", Record: s.state.Record()}
+	p := engine.Probe{
+		Time: s.clock.micros(), RunID: s.state.RunID, Replid: s.state.Replid, Version: "enginetest", Record: s.state.Record(),
+	}
 	switch r := p.Record; {
 	case r == nil:
+	case r.Replid != p.Replid:
+		p.Refusal = errors.New("the server was another's replica since its record was written")
 	case r.RunID != p.RunID:
 		p.Refusal = errors.New("the server was restarted since its record was written")
 	case r.State != engine.StateOK:
