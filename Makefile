@@ -1,12 +1,13 @@
 # Every target is a line of `make help`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run build test race ci tools sim bench bench-policies guests lint fmt fmtcheck tidy cover fuzz
+.PHONY: help run build test race ci tools sim mutate bench bench-policies guests lint fmt fmtcheck tidy cover fuzz openapi openapicheck openapi/into
 
 GO          ?= go
 GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+SWAG        := $(GO) run github.com/swaggo/swag/cmd/swag@v1.16.6
 SEEDS       ?= 200
 FUZZTIME    ?= 10s
 BENCHTIME   ?= 30s
@@ -26,7 +27,7 @@ test: tools ## run all tests
 race: tools ## run all tests under the race detector, in random order
 	$(GO) test -race -shuffle=on ./...
 
-ci: tidy fmtcheck lint race sim ## what CI runs
+ci: tidy fmtcheck openapicheck lint race sim ## what CI runs
 
 tools: ## install what tests start, redis-server, nginx and curl, where that may be
 	@for tool in redis-server:redis-server nginx:nginx-light curl:curl; do \
@@ -39,7 +40,10 @@ tools: ## install what tests start, redis-server, nginx and curl, where that may
 	done
 
 sim: ## run SEEDS=200 seeds of the simulation
-	$(GO) test -count=1 -run '^TestSimulation' ./engine -sim.seeds=$(SEEDS)
+	$(GO) test -count=1 -timeout 0 -run '^TestSimulation' ./engine -sim.seeds=$(SEEDS)
+
+mutate: ## take each rule of the protocol out, and see a test fail (some minutes)
+	$(GO) test -count=1 -timeout 0 -tags mutate -run '^TestMutants$$' ./engine
 
 bench: tools ## run the benchmarks, BENCHTIME=30s each
 	$(GO) run ./deploy/bench -time $(BENCHTIME)
@@ -56,6 +60,18 @@ lint: ## vet, modernizers, staticcheck, golangci-lint
 	$(GO) fix -diff ./...
 	$(STATICCHECK) ./...
 	$(GOLANGCI) run ./...
+
+openapi: ## write the documents in openapi/ anew, from the comments and types of package server
+	$(SWAG) fmt -d server -g doc.go
+	@$(MAKE) -s openapi/into INTO=openapi
+
+openapicheck: ## fail where make openapi would change a document
+	@new=$$(mktemp -d) && $(MAKE) -s openapi/into INTO=$$new && \
+		for document in $$new/*; do cmp $$document openapi/$${document##*/} || exit 1; done && rm -rf $$new || { echo "run make openapi"; exit 1; }
+
+openapi/into:
+	@swagger=$$(mktemp -d) && $(SWAG) init -q -d server -g doc.go --ot json --requiredByDefault -o $$swagger && \
+		$(GO) run ./openapi/generate $$swagger/swagger.json $(INTO) && rm -rf $$swagger
 
 fmt: ## format
 	$(GOFUMPT) -l -w .

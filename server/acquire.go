@@ -20,6 +20,23 @@ const statusClientLeft = 499
 // acquire answers 200 exactly if the lease is held. A client that leaves while it waits is taken out
 // of the line; a grant that can not be written to it is given back. (What was written and never read
 // ends with its TTL: over plain HTTP nobody can see that. Over the channel it ends at once.)
+//
+//	@Summary		Take permits
+//	@Description	A client that leaves while it waits is taken out of the line; a grant that cannot be written to it is given back.
+//	@ID				acquire
+//	@Tags			leases
+//	@Param			name	path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param			request	body	acquireBody	false	"What is asked for"
+//	@Produce		json,plain
+//	@Success		200		{object}	leaseAnswer	"It is held; in text the lease alone"
+//	@Failure		404		{object}	problem		"unknown_semaphore"
+//	@Failure		409		{object}	problem		"definition_conflict"
+//	@Failure		422		{object}	problem		"weight_exceeds_limit"
+//	@Failure		423		{object}	problem		"no_permit"
+//	@Failure		429		{object}	problem		"too_many_waiters, client_limit, too_many_semaphores"
+//	@Failure		default	{object}	problem		"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security		Bearer
+//	@Router			/v1/semaphores/{name}/acquire [post]
 func (s *Server) acquire(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {

@@ -10,6 +10,20 @@ import (
 )
 
 // breakLease ends a lease, whoever holds it.
+//
+//	@Summary	Break a lease, whoever holds it
+//	@ID			break-lease
+//	@Tags		leases
+//	@Param		name	path	string	true	"Name, escaped once; - where ?name= has it"
+//	@Param		id		path	string	true	"Of the lease"
+//	@Param		reason	query	string	false	"Why, for those who will ask"
+//	@Produce	json,plain
+//	@Success	200		{object}	brokenJSON	"Also when it is repeated"
+//	@Failure	404		{object}	problem		"unknown_lease"
+//	@Failure	410		{object}	problem		"lease_released"
+//	@Failure	default	{object}	problem		"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name}/leases/{id} [delete]
 func (s *Server) breakLease(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {

@@ -72,6 +72,16 @@ type channel struct {
 
 // openChannel upgrades a request and returns: the HTTP server's goroutine and buffers are not kept
 // for the life of the connection, which would double what an idle holder costs.
+//
+//	@Summary		The lease channel, over WebSocket
+//	@Description	Its frames are in /channel.schema.json.
+//	@ID				channel
+//	@Tags			leases
+//	@Produce		json
+//	@Success		101		"The upgrade; subprotocol permitd.v1. A token may travel as subprotocol permitd.token.BASE64URL"
+//	@Failure		default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security		Bearer
+//	@Router			/v1/ws [get]
 func (s *Server) openChannel(c echo.Context) error {
 	r := c.Request()
 	token, offered := channelToken(r)

@@ -61,6 +61,9 @@ func (w *wire) next(want string) map[string]any {
 		if err := w.ReadJSON(&f); err != nil {
 			w.t.Fatalf("instead of %s: %v", want, err)
 		}
+		if err := checkFrame("server", f); err != nil { // whatever a test is about
+			w.t.Errorf("%v: %v", f, err)
+		}
 		_, answers := f["ref"]
 		if f["type"] == want || f["type"] != "waiting" && f["type"] != "alive" && (f["type"] != "renewed" || answers) {
 			return f

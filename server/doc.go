@@ -17,4 +17,20 @@
 // Of a connection of the channel, one goroutine reads, a second writes while something is queued, and
 // events of the engine only put frames into the queue. Lock order: engine, then channel.mu; nothing
 // calls the engine with channel.mu held.
+//
+// The lines that begin with @ are the source of the OpenAPI document: make openapi writes it.
+//
+//	@title						permitd
+//	@version					1
+//	@description				Parameters come from the query, a form or a JSON object, whatever the content type; what is not known is refused.
+//	@description				Durations need a unit (25s), a bare 0 aside. Times are UTC. Errors are problems (RFC 9457) with a stable kind, listed in /problems.
+//	@description				With Accept: text/plain acquire prints the lease alone, lists print columns, errors print "kind: detail".
+//	@description				Names are any UTF-8 of up to 200 bytes, escaped in the path; for . and .. and where a proxy rewrites %2F, - in the path and ?name=.
+//	@description				Every verb may be repeated. HEAD works like GET.
+//	@license.name				Apache 2.0
+//	@license.url				https://www.apache.org/licenses/LICENSE-2.0
+//	@BasePath					/
+//	@securityDefinitions.apikey	Bearer
+//	@in							header
+//	@name						Authorization
 package server

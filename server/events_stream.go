@@ -23,6 +23,17 @@ type gap struct {
 
 // listEvents streams the events of this replica as server-sent events: those that are kept, or those behind Last-Event-ID, and
 // then what happens.
+//
+//	@Summary	What happens at this replica, as server-sent events
+//	@ID			events
+//	@Tags		cluster
+//	@Param		semaphore		query	string	false	"Only of this semaphore"
+//	@Param		Last-Event-ID	header	string	false	"Go on behind it"
+//	@Produce	text/event-stream
+//	@Success	200		{string}	string	"The last 1,000, and then what happens; a gap is said"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/events [get]
 func (s *Server) listEvents(c echo.Context, who *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {

@@ -16,18 +16,45 @@ var over = func() context.Context {
 	return ctx
 }()
 
+type (
+	healthJSON struct {
+		Status  string `json:"status"`
+		Version string `json:"version,omitempty"`
+	}
+	readyJSON struct {
+		Status string `json:"status"`
+		Quorum int    `json:"quorum"`
+		Voting int    `json:"voting"`
+		Nodes  int    `json:"nodes"`
+	}
+)
+
 // healthz says that the process serves at all: for a supervisor that restarts it.
+//
+//	@Summary	The process serves
+//	@ID			healthz
+//	@Tags		about
+//	@Produce	json,plain
+//	@Success	200		{object}	healthJSON
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Router		/healthz [get]
 func (s *Server) healthz(c echo.Context, _ *principal) error {
 	if wantsText(c.Request()) {
 		return answerText(c, http.StatusOK, "ok\n")
 	}
-	return answerJSON(c, http.StatusOK, struct {
-		Status  string `json:"status"`
-		Version string `json:"version,omitempty"`
-	}{"ok", s.cfg.Version})
+	return answerJSON(c, http.StatusOK, healthJSON{"ok", s.cfg.Version})
 }
 
 // readyz says whether requests should be sent here: for a load balancer. It names what is missing.
+//
+//	@Summary	Requests should be sent here
+//	@ID			readyz
+//	@Tags		about
+//	@Produce	json,plain
+//	@Success	200		{object}	readyJSON
+//	@Failure	503		{object}	problem	"quorum_unavailable, draining: the detail names what is missing"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Router		/readyz [get]
 func (s *Server) readyz(c echo.Context, _ *principal) error {
 	if s.draining.Load() {
 		return engine.ErrDraining
@@ -39,10 +66,5 @@ func (s *Server) readyz(c echo.Context, _ *principal) error {
 		return answerText(c, http.StatusOK, "ready\n")
 	}
 	quorum, nodes := s.engine.Nodes()
-	return answerJSON(c, http.StatusOK, struct {
-		Status string `json:"status"`
-		Quorum int    `json:"quorum"`
-		Voting int    `json:"voting"`
-		Nodes  int    `json:"nodes"`
-	}{"ready", quorum, votes(nodes), len(nodes)})
+	return answerJSON(c, http.StatusOK, readyJSON{"ready", quorum, votes(nodes), len(nodes)})
 }

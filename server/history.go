@@ -151,6 +151,17 @@ type historyJSON struct {
 }
 
 // showHistory tells the last minutes of a semaphore. One that was not asked for lately has a history from now on.
+//
+//	@Summary	The last 15 minutes of a semaphore, every 5 s
+//	@ID			history
+//	@Tags		cluster
+//	@Param		semaphore	query	string	true	"Its name"
+//	@Produce	json
+//	@Success	200		{object}	historyJSON
+//	@Failure	404		{object}	problem	"unknown_semaphore"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/history [get]
 func (s *Server) showHistory(c echo.Context, who *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {

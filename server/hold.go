@@ -15,6 +15,23 @@ import (
 // hold answers with a stream of the channel's frames, a line each, and the lease lives as long as the stream: it is released
 // when the client leaves, and renewed meanwhile. A request that is refused before it had to wait gets its problem, as an acquire does.
 // It is a POST: proxies and browsers repeat a GET, and would take a second lease.
+//
+//	@Summary		Hold permits as long as the answer is read
+//	@Description	The lease is renewed meanwhile, and released when the connection ends.
+//	@ID				hold
+//	@Tags			leases
+//	@Param			name	path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param			request	body	acquireBody	false	"What is asked for"
+//	@Produce		application/x-ndjson,plain
+//	@Success		200		{string}	string	"The frames of the lease channel, a line each, at least one every 15 s; in text: granted LEASE, renewed MS, lost REASON"
+//	@Failure		404		{object}	problem	"unknown_semaphore"
+//	@Failure		409		{object}	problem	"definition_conflict"
+//	@Failure		422		{object}	problem	"weight_exceeds_limit"
+//	@Failure		423		{object}	problem	"no_permit"
+//	@Failure		429		{object}	problem	"too_many_waiters, client_limit, too_many_semaphores"
+//	@Failure		default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security		Bearer
+//	@Router			/v1/semaphores/{name}/hold [post]
 func (s *Server) hold(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {

@@ -66,6 +66,9 @@ func (h *held) expect(want string) map[string]any {
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			h.t.Fatalf("%q instead of %s: %v", line, want, err)
 		}
+		if err := checkFrame("server", f); err != nil {
+			h.t.Errorf("%s: %v", line, err)
+		}
 		if _, tied := f["ref"]; tied {
 			h.t.Errorf("a ref in %s", line)
 		}

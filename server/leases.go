@@ -64,6 +64,19 @@ func leaseRow(l engine.LeaseInfo) []string {
 }
 
 // listLeases lists the leases of a semaphore, the oldest first.
+//
+//	@Summary	List the leases of a semaphore
+//	@ID			list-leases
+//	@Tags		leases
+//	@Param		name	path	string	true	"Name, escaped once; - where ?name= has it"
+//	@Param		count	query	int		false	"Items of a page, 1 to 1000"
+//	@Param		after	query	string	false	"next of the page before"
+//	@Produce	json,plain
+//	@Success	200		{object}	listJSON[leaseJSON]	"The oldest first"
+//	@Failure	404		{object}	problem				"unknown_semaphore"
+//	@Failure	default	{object}	problem				"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name}/leases [get]
 func (s *Server) listLeases(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {

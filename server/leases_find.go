@@ -29,6 +29,21 @@ func (f *leaseFilter) fits(l *engine.LeaseInfo) bool {
 
 // findLeases lists the leases of all semaphores, by semaphore and then the oldest first. A page may have fewer than were asked
 // for, even none, and a next.
+//
+//	@Summary	Find leases across semaphores
+//	@ID			find-leases
+//	@Tags		leases
+//	@Param		semaphore	query	string	false	"Of this semaphore"
+//	@Param		holder		query	string	false	"Of this holder"
+//	@Param		principal	query	string	false	"Of this principal"
+//	@Param		older_than	query	string	false	"At least so old, such as 10m"
+//	@Param		count		query	int		false	"Items of a page, 1 to 1000"
+//	@Param		after		query	string	false	"next of the page before"
+//	@Produce	json,plain
+//	@Success	200		{object}	listJSON[leaseJSON]	"A page may have fewer than were asked for, and a next"
+//	@Failure	default	{object}	problem				"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/leases [get]
 func (s *Server) findLeases(c echo.Context, who *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {

@@ -103,6 +103,16 @@ func histogram(name, help string) prometheus.Histogram {
 	})
 }
 
+// serve answers a scrape.
+//
+//	@Summary	Metrics for Prometheus
+//	@ID			metrics
+//	@Tags		about
+//	@Produce	plain
+//	@Success	200		{string}	string
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/metrics [get]
 func (m *metrics) serve(c echo.Context, _ *principal) error {
 	m.serveHTTP.ServeHTTP(c.Response(), c.Request())
 	return nil

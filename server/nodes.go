@@ -27,7 +27,7 @@ type nodeJSON struct {
 	Since         string `json:"since"`
 	Era           int64  `json:"era,omitempty"`
 	ClockOffsetMS int64  `json:"clock_offset_ms"`
-	LatencyMS     number `json:"latency_ms"`
+	LatencyMS     number `json:"latency_ms" swaggertype:"number"`
 }
 
 // number is written with three decimals: a node may be a few microseconds away.
@@ -48,6 +48,16 @@ func nodeOf(n engine.NodeStatus) nodeJSON {
 	return j
 }
 
+// nodes lists the nodes.
+//
+//	@Summary	The nodes, as this replica sees them
+//	@ID			nodes
+//	@Tags		cluster
+//	@Produce	json,plain
+//	@Success	200		{object}	nodesJSON
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/nodes [get]
 func (s *Server) nodes(c echo.Context, _ *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {

@@ -22,6 +22,19 @@ func (p *params) capability() string {
 }
 
 // release gives a lease back, or all of it but the weight keep. A client that leaves does not stop it.
+//
+//	@Summary		Give a lease back
+//	@Description	Needs no token: the lease tells who asks.
+//	@ID				release
+//	@Tags			leases
+//	@Param			name	path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param			request	body	releaseBody	true	"The lease, and what stays of it"
+//	@Produce		json,plain
+//	@Success		200		{object}	releasedAnswer	"Also when it is repeated; in text released or held"
+//	@Failure		404		{object}	problem			"unknown_lease"
+//	@Failure		410		{object}	problem			"lease_expired, lease_broken"
+//	@Failure		default	{object}	problem			"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Router			/v1/semaphores/{name}/release [post]
 func (s *Server) release(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {
@@ -46,6 +59,19 @@ func (s *Server) release(c echo.Context, who *principal) error {
 }
 
 // renew lengthens a lease. In text/plain it prints the validity in milliseconds.
+//
+//	@Summary		Lengthen a lease
+//	@Description	Needs no token: the lease tells who asks.
+//	@ID				renew
+//	@Tags			leases
+//	@Param			name	path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param			request	body	renewBody	true	"The lease, and for how long from now on"
+//	@Produce		json,plain
+//	@Success		200		{object}	leaseAnswer	"In text renewed MS"
+//	@Failure		404		{object}	problem		"unknown_lease"
+//	@Failure		410		{object}	problem		"lease_expired, lease_released, lease_broken: never a silent re-acquire"
+//	@Failure		default	{object}	problem		"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Router			/v1/semaphores/{name}/renew [post]
 func (s *Server) renew(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {

@@ -22,6 +22,22 @@ func (p *params) reason() string {
 }
 
 // deleteSemaphore removes a semaphore that has no holders; with break=true, also one that has: their leases are broken.
+//
+//	@Summary	Remove a semaphore
+//	@ID			delete-semaphore
+//	@Tags		semaphores
+//	@Param		name		path	string	true	"Name, escaped once; - where ?name= has it"
+//	@Param		break		query	bool	false	"Also one with holders: their leases are broken"
+//	@Param		reason		query	string	false	"Why, for those who will ask"
+//	@Param		If-Match	header	string	false	"The ETag of the revision to change"
+//	@Produce	json,plain
+//	@Success	204
+//	@Failure	404		{object}	problem	"unknown_semaphore"
+//	@Failure	409		{object}	problem	"semaphore_in_use"
+//	@Failure	412		{object}	problem	"rev_mismatch"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name} [delete]
 func (s *Server) deleteSemaphore(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {

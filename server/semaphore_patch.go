@@ -15,6 +15,22 @@ import (
 const patchTries = 8
 
 // patchSemaphore changes what a merge patch (RFC 7396) names and leaves the rest as it is; null puts the default back.
+//
+//	@Summary	Change what is named
+//	@ID			patch-semaphore
+//	@Tags		semaphores
+//	@Param		name		path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param		patch		body	patchBody	true	"A merge patch"
+//	@Param		If-Match	header	string		false	"The ETag of the revision to change"
+//	@Produce	json,plain
+//	@Success	200		{object}	semaphoreJSON
+//	@Header		200		{string}	ETag	"The revision"
+//	@Failure	404		{object}	problem	"unknown_semaphore"
+//	@Failure	412		{object}	problem	"rev_mismatch"
+//	@Failure	422		{object}	problem	"invalid_definition"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name} [patch]
 func (s *Server) patchSemaphore(c echo.Context, who *principal) error {
 	p := &params{nulls: true}
 	name, err := p.begin(c.Request(), who)

@@ -44,7 +44,7 @@ type statusJSON struct {
 
 type listJSON[T any] struct {
 	Items []T     `json:"items"`
-	Next  *string `json:"next"`
+	Next  *string `json:"next" extensions:"x-nullable"`
 }
 
 func semaphoreOf(s engine.Semaphore) semaphoreJSON {
@@ -73,6 +73,24 @@ func semaphoreRow(s engine.Semaphore) []string {
 // formatTime writes a time as every answer does: UTC, RFC 3339 with milliseconds.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
+// putSemaphore declares a semaphore.
+//
+//	@Summary	Declare a semaphore, or change it to exactly this
+//	@ID			put-semaphore
+//	@Tags		semaphores
+//	@Param		name			path	string			true	"Name, escaped once; - where ?name= has it"
+//	@Param		definition		body	definitionBody	true	"Only limit is required"
+//	@Param		If-Match		header	string			false	"The ETag of the revision to change"
+//	@Param		If-None-Match	header	string			false	"*: only if there is none"
+//	@Produce	json,plain
+//	@Success	200		{object}	semaphoreJSON
+//	@Success	201		{object}	semaphoreJSON
+//	@Header		200		{string}	ETag	"The revision"
+//	@Failure	412		{object}	problem	"rev_mismatch"
+//	@Failure	422		{object}	problem	"invalid_definition"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name} [put]
 func (s *Server) putSemaphore(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {
@@ -108,6 +126,19 @@ func (s *Server) changed(c echo.Context, who *principal, sem *engine.Semaphore, 
 	s.acted(c, who, event{Type: act, Semaphore: sem.Name, Rev: sem.Rev})
 }
 
+// getSemaphore reads a semaphore.
+//
+//	@Summary	Read a semaphore
+//	@ID			get-semaphore
+//	@Tags		semaphores
+//	@Param		name	path	string	true	"Name, escaped once; - where ?name= has it"
+//	@Produce	json,plain
+//	@Success	200		{object}	semaphoreJSON
+//	@Header		200		{string}	ETag	"The revision"
+//	@Failure	404		{object}	problem	"unknown_semaphore"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name} [get]
 func (s *Server) getSemaphore(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {
@@ -123,6 +154,19 @@ func (s *Server) getSemaphore(c echo.Context, who *principal) error {
 	return answerSemaphore(c, http.StatusOK, sem)
 }
 
+// listSemaphores lists those that the token names.
+//
+//	@Summary	List semaphores
+//	@ID			list-semaphores
+//	@Tags		semaphores
+//	@Param		prefix	query	string	false	"Of names"
+//	@Param		count	query	int		false	"Items of a page, 1 to 1000"
+//	@Param		after	query	string	false	"next of the page before"
+//	@Produce	json,plain
+//	@Success	200		{object}	listJSON[semaphoreJSON]
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores [get]
 func (s *Server) listSemaphores(c echo.Context, who *principal) error {
 	p, err := readParams(c.Request())
 	if err != nil {

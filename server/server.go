@@ -121,6 +121,10 @@ func (s *Server) routes() {
 	s.get("/readyz", scopeNone, s.readyz)
 	s.get("/metrics", scopeRead, s.metrics.serve)
 	s.get(problemsPath, scopeNone, s.problems)
+	s.get("/openapi.json", scopeNone, s.showDocument)
+	s.get("/swagger.json", scopeNone, s.showSwagger)
+	s.get("/channel.schema.json", scopeNone, s.showChannelSchema)
+	s.get("/docs", scopeNone, s.showDocs)
 	s.get("/v1/nodes", scopeRead, s.nodes)
 	s.get("/v1/leases", scopeRead, s.findLeases)
 	s.get("/v1/history", scopeRead, s.showHistory)
@@ -187,6 +191,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // problems lists the kinds that a problem's type points to.
+//
+//	@Summary	The kinds of problems
+//	@ID			problems
+//	@Tags		about
+//	@Produce	plain
+//	@Success	200		{string}	string	"A line each: kind, status, title"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Router		/problems [get]
 func (s *Server) problems(c echo.Context, _ *principal) error {
 	rows := make([][]string, len(kinds))
 	for i, k := range kinds {

@@ -37,6 +37,18 @@ type replicaJSON struct {
 }
 
 // listWaiters lists who waits for a semaphore. In text/plain a line has id, holder, weight, priority and the wait in ms.
+//
+//	@Summary	List who waits
+//	@ID			list-waiters
+//	@Tags		semaphores
+//	@Param		name	path	string	true	"Name, escaped once; - where ?name= has it"
+//	@Param		count	query	int		false	"At most so many of this replica, 1 to 1000"
+//	@Produce	json,plain
+//	@Success	200		{object}	waitersJSON
+//	@Failure	404		{object}	problem	"unknown_semaphore"
+//	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
+//	@Security	Bearer
+//	@Router		/v1/semaphores/{name}/waiters [get]
 func (s *Server) listWaiters(c echo.Context, who *principal) error {
 	p, name, err := s.begin(c, who)
 	if err != nil {
