@@ -382,3 +382,28 @@ func TestTheClocksOfReplicasDoNotMatter(t *testing.T) {
 		second.mustHold()
 	})
 }
+
+// A wake of one node tells of a permit that others may still know as held.
+func TestAClaimWaitsForTheQthWake(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		waiter := r2.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(100 * time.Millisecond)
+		claims := s.count(s.c, "claim")
+		r1.b.Hold("release")
+		r1.c.Hold("release")
+		go r1.giveBack(l)
+		synctest.Wait() // A has freed it
+		if n := claims.Load(); n != 0 {
+			t.Errorf("it was claimed for when one node had room")
+		}
+		r1.b.Next("release").Deliver()
+		waiter.mustHold()
+		if n := claims.Load(); n != 1 {
+			t.Errorf("it was claimed for %d times", n)
+		}
+		r1.c.Next("release").Deliver()
+	})
+}

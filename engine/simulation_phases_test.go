@@ -37,7 +37,6 @@ func (w *world) begin() {
 			return
 		}
 	}
-	w.checkFormed()
 	for _, s := range w.plan.semaphores {
 		if s.create {
 			continue
@@ -185,6 +184,7 @@ const (
 
 // quiet checks that nobody holds, waits or cools any more, on the nodes and as the replicas see it.
 func (w *world) quiet() {
+	w.checkFormed()
 	for _, s := range w.plan.semaphores {
 		for _, r := range w.replicas {
 			w.called("the last Semaphore", func(ctx context.Context) {
