@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // CheckBinding looks whether a binding can work: its fields, whether there is such a policy, and whether the module takes the
@@ -36,11 +37,12 @@ func (h *Host) CheckBinding(ctx context.Context, b Binding) error {
 		return nil
 	}
 	fault, _ := errors.AsType[*Fault](err)
-	detail := fault.Error()
+	var detail strings.Builder
+	detail.WriteString(fault.Error())
 	for _, line := range logs {
-		detail += "; " + line.Text
+		detail.WriteString("; " + line.Text)
 	}
-	return &BindingError{"config", detail}
+	return &BindingError{"config", detail.String()}
 }
 
 // Bind notes that a semaphore is bound to a policy, so that the policy is kept and its instances are made ahead. A binding of the
@@ -71,14 +73,14 @@ func (h *Host) Ready() error {
 	return nil
 }
 
-// configs are the configurations bound to a policy here.
+// configs are the configurations bound to a policy here, an instance each.
 func (h *Host) configs(name string) map[string]int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	configs := map[string]int{}
 	for _, b := range h.bound {
 		if b.Policy == name && len(configs) < h.cfg.Slots {
-			configs[b.Config]++
+			configs[b.Config] = 1
 		}
 	}
 	return configs

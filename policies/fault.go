@@ -32,6 +32,3 @@ func (f *Fault) Error() string {
 	}
 	return string(f.Kind) + ": " + f.Detail
 }
-
-// counts tells whether the breaker counts it.
-func (f *Fault) counts() bool { return f.Kind != FaultOverloaded && f.Kind != FaultBreakerOpen }

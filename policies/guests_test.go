@@ -2,6 +2,7 @@ package policies
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,8 +19,12 @@ var goGuests = sync.OnceValues(func() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(directory)
-	guests := map[string][]byte{}
+	guests, err := buildGuests(directory)
+	return guests, errors.Join(err, os.RemoveAll(directory))
+})
+
+func buildGuests(directory string) (guests map[string][]byte, err error) {
+	guests = map[string][]byte{}
 	for _, source := range []string{"guests/go/gold", "guests/go/weights", "guests/go/shares", "guests/go/hours", "testdata/moody"} {
 		out := filepath.Join(directory, filepath.Base(source)+".wasm")
 		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, "./"+source)
@@ -32,7 +37,7 @@ var goGuests = sync.OnceValues(func() (map[string][]byte, error) {
 		}
 	}
 	return guests, nil
-})
+}
 
 func goGuest(t testing.TB, name string) []byte {
 	t.Helper()

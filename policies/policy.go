@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,16 +86,10 @@ func (p *policy) state() (Here, error) {
 	return p.here, p.why
 }
 
-// warmed makes a version of a program, with as many instances as the one at work has.
-func (p *policy) warmed(v *version, configs map[string]int) error {
-	counts := map[string]int{}
-	for config := range configs {
-		counts[config] = 1
-	}
+// warm makes as many instances in a new version as the one at work has, and one for each configuration that is bound.
+func (p *policy) warm(v *version, counts map[string]int) error {
 	if old := p.acquire(); old != nil {
-		for config, n := range old.pool.inUse() {
-			counts[config] = n
-		}
+		maps.Copy(counts, old.pool.inUse())
 		old.release()
 	}
 	return v.warm(counts)

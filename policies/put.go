@@ -78,7 +78,7 @@ func (h *Host) put(ctx context.Context, name string, wasm []byte, by Change) (St
 	defer of.mu.Unlock()
 	v := newVersion(p, report, 0, h.cfg.Slots, &of.meter, h.spawn)
 	of.meter.compiled(time.Duration(report.CompileMS) * time.Millisecond)
-	if err := of.warmed(v, h.configs(name)); err != nil {
+	if err := of.warm(v, h.configs(name)); err != nil {
 		v.release()
 		h.forgetEmpty(of)
 		return Status{}, false, warmRefusal(err)

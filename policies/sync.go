@@ -76,7 +76,7 @@ func (h *Host) load(ctx context.Context, of *policy, e *entry) error {
 	}
 	of.meter.compiled(time.Duration(report.CompileMS) * time.Millisecond)
 	v := newVersion(p, report, 0, h.cfg.Slots, &of.meter, h.spawn)
-	if err := of.warmed(v, h.configs(of.name)); err != nil {
+	if err := of.warm(v, h.configs(of.name)); err != nil {
 		v.release()
 		return err
 	}

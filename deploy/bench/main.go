@@ -45,6 +45,7 @@ var benchmarks = []benchmark{
 	}.run},
 	{"waiters", "100,000 waiters, 200 permits, 50 ms, engine API, three nodes", waiters},
 	{"rest", "acquire and release over REST, embedded store, 50 connections", rest},
+	{"idle", "9,000 idle holders over WebSocket, clients in another process", idle},
 	{"kill", "kill -9 of the server under load, embedded store, 50 times", kills},
 }
 

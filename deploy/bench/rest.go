@@ -16,7 +16,7 @@ import (
 
 const (
 	restConnections = 50
-	restBar         = 0.4
+	restBar         = 0.6
 	restParts       = 3 // control and permitd take turns, so that both see the same neighbours
 )
 
