@@ -58,7 +58,7 @@ func behindNginx(t *testing.T) (*running, string) {
 		binary = "/usr/sbin/nginx" // which not everybody's PATH has
 	}
 	r := start(t, "--data", ":memory:", "--allow-host", "permitd") // nginx sends the name of its upstream
-	dir, err := os.MkdirTemp("", "nginx") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "nginx")                          // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
