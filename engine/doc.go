@@ -55,9 +55,88 @@
 // semaphore.mu, then one of keeper.mu, peer.mu, Engine.mu, Engine.semMu, a node's own. Events are told with semaphore.mu held.
 // Answers come from goroutines of the nodes, without locks.
 //
-// # Claims and the tests that protect them
+// # Rules and the tests that protect them
 //
 // TestSchedule… in schedule_*_test.go: each is a schedule of messages that breaks a protocol without the rule it is named
-// after. TestSimulation: random faults, guarantees 1-4 at every step. TestMutation…: the mechanism with a rule taken out, which
+// after. TestSimulation: random faults, guarantees 1-5 at every step. TestMutation: the mechanism with a rule taken out, which
 // the simulation must catch. Contract and differential tests of the nodes: package enginetest.
+//
+// TestMutants (`make mutate`) takes each of these rules out of the source, and the test beside it must fail. Those of the nodes
+// are taken out of the Lua of redisnode, too, where its TestItKeepsTheContractOnMiniredis must fail.
+//
+// Never more than the limit:
+//
+//	a grant is the same slots on Q nodes                       quorum TestTallyScripts
+//	a quorum is of all configured nodes                        quorum TestAQuorumIsOfAllConfiguredNodesNotOfThoseThatAnswer
+//	ballots under two definitions are never added up           TestScheduleMendAcrossTwoDefinitions
+//	a mend gives way to whoever has the slot                   TestScheduleCrossedBallots
+//	a late ballot that differs is mended                       TestScheduleABBCCAOverAdmission
+//	a validity ends before the lease does on the nodes         TestNoValidityIsLongerThanAQuorumHolds
+//	a validity is shorter by what is not known of the clocks   quorum TestValidityIsShortOfWhatAQuorumHolds
+//	a validity rests on the Q-th largest end                   quorum TestValidityIsShortOfWhatAQuorumHolds
+//	a clock that jumps is not trusted                          TestANodeWhoseClockJumpsIsSuspended
+//	a renewal is void once its validity has ended              TestScheduleRenewAfterValidity
+//	a renewal does not undo a part that was given back         TestSchedulePartialReleaseAndLateRenew
+//	a renewal takes no slot that the record lacks              TestScheduleRenewMovesOntoAMend
+//	a copy is no vote                                          localnode TestACopyBeyondTheBoundIsNotGranted
+//	a copy is not attached                                     TestScheduleAttachOnACopy
+//	a ballot is promised                                       enginetest TestStateKeepsTheContract
+//	a half-done change is completed by whoever reads it        TestScheduleTwoHalfDoneGrows
+//	a slot in use beyond the limit bounds what is granted      TestWhileASlotBeyondTheLimitIsInUseGrantsStayBelowTheBound
+//	the bound of a shrink counts what is used beyond the limit quorum TestShrinkBoundIsTheLargestThatKeepsTheLimit
+//	a bound is for the definition it was read under            TestScheduleShrinkBoundUnderTwoBallots
+//	nodes compare the bound's definition with theirs           enginetest TestStateKeepsTheContract
+//	a deletion is dropped once all nodes have it               TestScheduleDeletedRegisterReturns
+//	what is held is not dropped                                TestScheduleIdleSweepAgainstAGrant
+//	what is released early cools                               TestMinHoldKeepsPermitsFromComingBackEarly
+//
+// What was told is held, what was acknowledged is final:
+//
+//	a give-back names its attempt                              TestScheduleRetriedGiveBackOfAnotherAttempt
+//	a tombstone bars renewals                                  enginetest TestStateKeepsTheContract
+//	a tombstone lives as long as the lease could               TestScheduleRenewalAfterTheTombstone
+//	a renewal never shortens                                   TestScheduleRenewShorterTTL
+//	a release by a smaller owner ends nothing                  enginetest TestStateKeepsTheContract
+//	a release is owed until it is heard                        TestANodeThatIsBackHearsWhatItMissed
+//
+// Nothing is left behind:
+//
+//	a release leaves a tombstone of what was never seen        TestScheduleForeignReleaseBeforeClaim
+//	a tombstone bars claims                                    TestScheduleClaimAfterReleaseOnAClosedConnection
+//	a tombstone bars mends                                     TestScheduleStaleMendAfterReconnect
+//	what comes after 5 s is not executed                       TestScheduleClaimResentAfterItsAttemptEnded
+//	what comes more than 50 ms early is not executed           enginetest TestStateKeepsTheContract
+//	a give-back goes to the silent, too                        TestACancelledRequestLeavesNothingBehind
+//	a late yes is given back                                   TestScheduleSplitOnAFullSemaphore
+//	a refused mend of a new lease drops its record             enginetest TestStateKeepsTheContract
+//	a mend that is refused is made again                       TestScheduleMendMeetsAPassingBallot
+//	a claim lives for a minute at most                         TestATTLOverAMinuteIsConfirmedBeforeItIsTold
+//
+// Fences grow:
+//
+//	a mend that moves a lease raises its fence                 TestScheduleFenceAfterAMove
+//	a copy that is claimed gets a new fence                    TestScheduleCopiedBallotRaisesFence
+//	the fence of what is dropped goes into the floor           TestScheduleFenceAfterIdleDrop
+//	ballots of what comes back are larger                      TestWhatWasSentBeforeADeletionDoesNothingToWhatCameAfter
+//
+// First come, first served, and nobody waits for what is free:
+//
+//	a refused claim states its place                           TestAReleaseBetweenRefusalAndPlaceIsNotMissed
+//	a granted claim leaves the next place, or none             enginetest TestStateKeepsTheContract
+//	a line replaces the place it was told, no newer one        TestScheduleLineAfterANewerPlace
+//	a line is sent after the verdict                           TestScheduleStalePlaceAfterGrant
+//	a claim stays behind those before it                       enginetest TestStateKeepsTheContract
+//	room beside all who wait is free to take                   TestScheduleFalseBehindWithPermitsFree
+//	a try never overtakes a waiter                             TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter
+//	a place that was woken in vain is passed over              TestScheduleDeadReplicaAtTheHeadAmongTraffic
+//	a place heavier than the limit holds nobody up             enginetest TestStateKeepsTheContract
+//	a waiter heavier than a shrunken limit is refused          TestAWaiterHeavierThanAShrunkenLimitIsRefusedAtOnce
+//	what frees room wakes the head                             TestAHandOverBetweenReplicasTakesTwoRoundTrips
+//	a raised limit wakes the head                              TestScheduleLimitRaisedWakes
+//	a claim waits for the Q-th wake                            TestAClaimWaitsForTheQthWake
+//	a give-back does not wake the waiter it is of              enginetest TestStateKeepsTheContract
+//	a yes that is given back counts as that node's wake        TestScheduleYesGivenBackWhileANodeIsDown
+//	a head that nobody wakes claims again                      TestAnExpiryWithNoTrafficServesTheHead
+//	a node under an older definition is told                   TestFoundANodeThatMissedAChangeIsTold
+//	a give-back never cools                                    TestWhatNobodyGotDoesNotCool
 package engine

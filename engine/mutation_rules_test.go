@@ -36,13 +36,13 @@ var mutants = []mutant{
 		"redisnode TestItKeepsTheContractOnMiniredis/header",
 	},
 	{
-		"nor what comes more than 50 ms before its time", "localnode/prelude.go",
+		"what comes more than 50 ms early is not executed", "localnode/prelude.go",
 		`v.now < at-limits.Early.Microseconds() || `,
 		``,
 		"enginetest TestStateKeepsTheContract/header",
 	},
 	{
-		"nor what comes more than 50 ms before its time", "redisnode/scripts/prelude/admit.lua",
+		"what comes more than 50 ms early is not executed", "redisnode/scripts/prelude/admit.lua",
 		`now < at - 50000 or `,
 		``,
 		"redisnode TestItKeepsTheContractOnMiniredis/header",
@@ -450,13 +450,13 @@ var mutants = []mutant{
 		"TestFoundANodeThatMissedAChangeIsTold",
 	},
 	{
-		"nothing is granted while a slot beyond the limit is used, but below a bound", "localnode/claim.go",
+		"a slot in use beyond the limit bounds what is granted", "localnode/claim.go",
 		`op.Bound <= 0 && m.used.count > m.usedBelow`,
 		`false`,
 		"TestWhileASlotBeyondTheLimitIsInUseGrantsStayBelowTheBound",
 	},
 	{
-		"nothing is granted while a slot beyond the limit is used, but below a bound", "redisnode/scripts/claim.lua",
+		"a slot in use beyond the limit bounds what is granted", "redisnode/scripts/claim.lua",
 		"  elseif named == '0' and over then\n    return 'over'\n",
 		``,
 		"redisnode TestItKeepsTheContractOnMiniredis/claim",
