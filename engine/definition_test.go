@@ -232,28 +232,6 @@ func TestWhileASlotBeyondTheLimitIsInUseGrantsStayBelowTheBound(t *testing.T) {
 	})
 }
 
-func TestAWaiterHeavierThanAShrunkenLimitIsRefusedAtOnce(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 3})
-		r1.release(r1.acquire(engine.Ask{Permits: 3}), 1) // slot 0, below the limit to come
-		heavy := r1.ask(engine.Ask{Permits: 3, Wait: time.Hour})
-		time.Sleep(time.Millisecond)
-		other := r2.ask(engine.Ask{Permits: 3, Wait: time.Hour})
-		time.Sleep(time.Millisecond)
-		light := r2.ask(engine.Ask{Wait: time.Hour})
-		r1.declare(engine.Definition{Limit: 2})
-		time.Sleep(time.Second) // R2 hears of it at its next claim
-		for _, r := range []*asked{heavy, other} {
-			var told *engine.WeightError
-			if l := r.look(); !errors.As(l.err, &told) || told.Limit != 2 || told.Weight != 3 {
-				t.Errorf("told: %s %v", l.told, l.err)
-			}
-		}
-		light.mustHold()
-	})
-}
-
 // faults.md 21, as far as a semaphore with holders can not be deleted.
 func TestADeletedSemaphoreIsGoneAndComesBackWithLargerFences(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

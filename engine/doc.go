@@ -121,7 +121,7 @@
 //
 // First come, first served, and nobody waits for what is free:
 //
-//	a refused claim states its place                           TestAReleaseBetweenRefusalAndPlaceIsNotMissed
+//	a refused claim states its place                           TestScheduleReleaseBetweenRefusalAndPlace
 //	a granted claim leaves the next place, or none             enginetest TestStateKeepsTheContract
 //	a line replaces the place it was told, no newer one        TestScheduleLineAfterANewerPlace
 //	a line is sent after the verdict                           TestScheduleStalePlaceAfterGrant
@@ -130,7 +130,7 @@
 //	a try never overtakes a waiter                             TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter
 //	a place that was woken in vain is passed over              TestScheduleDeadReplicaAtTheHeadAmongTraffic
 //	a place heavier than the limit holds nobody up             enginetest TestStateKeepsTheContract
-//	a waiter heavier than a shrunken limit is refused          TestAWaiterHeavierThanAShrunkenLimitIsRefusedAtOnce
+//	a waiter heavier than a shrunken limit is refused          TestScheduleHeavierThanAShrunkenLimit
 //	what frees room wakes the head                             TestAHandOverBetweenReplicasTakesTwoRoundTrips
 //	a raised limit wakes the head                              TestScheduleLimitRaisedWakes
 //	a claim waits for the Q-th wake                            TestAClaimWaitsForTheQthWake

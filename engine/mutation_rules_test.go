@@ -291,7 +291,7 @@ var mutants = []mutant{
 		"a refused claim states its place", "localnode/claim.go",
 		"\t\tif op.Wait {\n",
 		"\t\tif false {\n",
-		"TestAReleaseBetweenRefusalAndPlaceIsNotMissed",
+		"TestScheduleReleaseBetweenRefusalAndPlace",
 	},
 	{
 		"a refused claim states its place", "redisnode/scripts/claim.lua",
@@ -387,7 +387,7 @@ var mutants = []mutant{
 		"a waiter heavier than a shrunken limit is refused", "verdict.go",
 		"\tif r.weight > s.limit() { // the limit",
 		"\tif false { // the limit",
-		"TestAWaiterHeavierThanAShrunkenLimitIsRefusedAtOnce",
+		"TestScheduleHeavierThanAShrunkenLimit",
 	},
 	{
 		"what frees room wakes the head", "localnode/line.go",

@@ -12,27 +12,6 @@ import (
 	"github.com/permitd/permitd/engine/quorum"
 )
 
-// dead-replica-at-the-head, where other traffic wakes the next: R1 dies with the oldest waiter -> R2's is served within 0.1 s of its
-// turn. (Within 0.7 s without traffic: TestAWaiterThatVanishesAtTheHeadIsPassedOver.)
-func TestScheduleDeadReplicaAtTheHeadAmongTraffic(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1, r2, r3 := s.player(), s.player(), s.player()
-		r3.declare(engine.Definition{Limit: 1})
-		l := r3.acquire(engine.Ask{})
-		r1.ask(engine.Ask{Wait: time.Minute})
-		time.Sleep(time.Millisecond)
-		next := r2.ask(engine.Ask{Wait: time.Minute})
-		time.Sleep(time.Millisecond)
-		r1.dies()
-		r3.release(l, 0)
-		for range 21 { // so that its own recheck does not serve it
-			time.Sleep(5 * time.Millisecond)
-			r3.ask(engine.Ask{}).mustBeRefused()
-		}
-		next.mustHold()
-	})
-}
-
 // busy-replica-starves-its-head: R1 claims for others all the time -> its head is tried within half a second. (It hears no
 // wakes, and the others are before its head as they have a higher priority; they want more than there is.)
 func TestScheduleBusyReplicaStarvesItsHead(t *testing.T) {
