@@ -13,7 +13,7 @@ import (
 func (e *Engine) startCold(probes []*Probe) error {
 	given := e.givenUp()
 	nodes := slices.DeleteFunc(slices.Clone(e.peers), func(p *peer) bool { return given[p.pos] })
-	c := &coldStart{e: e, nodes: nodes, seen: probes, token: e.largerToken(probes), given: len(given)}
+	c := &coldStart{e: e, nodes: nodes, seen: probes, token: e.largerToken(probes), given: given}
 	if err := c.freeze(); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ type coldStart struct {
 	nodes []*peer // less those given up
 	seen  []*Probe
 	token Ballot
-	given int
+	given map[int]bool // positions; nil: no operator has decided anything
 
 	merged          *memory
 	memories, blank int // nodes; blank are also those whose clock jumped, as their leases may have lapsed early
@@ -55,7 +55,7 @@ func (c *coldStart) freeze() error {
 			if isOut(p) != out {
 				continue
 			}
-			if !out && frozen+c.given < len(e.peers)-e.quorum+1 {
+			if !out && frozen+len(c.given) < len(e.peers)-e.quorum+1 {
 				return errMoving
 			}
 			if _, err := e.freeze(p, c.seen[p.pos], c.token); err != nil {
@@ -95,11 +95,14 @@ func (c *coldStart) read() error {
 		all = append(all, r.memory)
 	}
 	c.era++
+	if left := e.memories(probes); left < e.quorum && c.given == nil {
+		return fmt.Errorf("now that all are frozen, only %d of them have a full memory of the cluster", left)
+	}
 	if c.memories == 0 {
 		return errors.New("no node remembers the cluster")
 	}
 	var ok bool
-	if c.index, ok = e.indexes(probes); !ok && c.given == 0 {
+	if c.index, ok = e.indexes(probes); !ok && len(c.given) == 0 {
 		return errMoving
 	}
 	c.merged = merge(all)
@@ -112,7 +115,7 @@ func (c *coldStart) read() error {
 func (c *coldStart) setWaits() {
 	e := c.e
 	c.wait = c.merged.wait
-	if e.cfg.DurableNodes && c.blank+c.given <= len(e.peers)-e.quorum {
+	if e.cfg.DurableNodes && c.blank+len(c.given) <= len(e.peers)-e.quorum {
 		return
 	}
 	c.wait = max(c.wait, claimTTLMax)

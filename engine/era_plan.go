@@ -51,7 +51,7 @@ func (e *Engine) plan(probes []*Probe, all []*standing) plan {
 func (e *Engine) planWithoutQuorum(probes []*Probe, all []*standing) plan {
 	given := e.givenUp()
 	var missing []string
-	memories, blank, foreign := map[int]bool{}, 0, false
+	blank, foreign := 0, false
 	for i, pr := range probes {
 		switch st := all[i]; {
 		case given[i]:
@@ -59,12 +59,11 @@ func (e *Engine) planWithoutQuorum(probes []*Probe, all []*standing) plan {
 			missing = append(missing, e.peers[i].node.Name())
 		case st.state != nodeUp && !st.heals && st.state != nodeSuspended:
 			foreign = foreign || pr.Record.Cluster != e.clusterID()
-		case e.remembers(pr.Record):
-			memories[pr.Record.identity().Index] = true
-		default:
+		case !e.remembers(pr.Record):
 			blank++
 		}
 	}
+	memories := e.memories(probes)
 	decide := "; if they are lost, `permitd nodes recover` goes on without them"
 	switch {
 	case len(missing) > 0:
@@ -74,9 +73,9 @@ func (e *Engine) planWithoutQuorum(probes []*Probe, all []*standing) plan {
 		return plan{next: "an operator has to see to it: nodes of two clusters are listed"}
 	case blank == len(probes):
 		return e.planAnew()
-	case len(memories) < e.quorum && len(given) == 0:
+	case memories < e.quorum && given == nil:
 		return plan{next: fmt.Sprintf("only %d of %d nodes have a full memory of the cluster, %d are needed: the others may be in use with another "+
-			"list of nodes. `permitd nodes recover` goes on with what is left", len(memories), len(probes), e.quorum)}
+			"list of nodes. `permitd nodes recover` goes on with what is left", memories, len(probes), e.quorum)}
 	}
 	return plan{kind: planColdStart, next: "what all nodes remember is put together, then all vote again"}
 }
@@ -96,6 +95,21 @@ func (e *Engine) planAnew() plan {
 		return plan{kind: planForm}
 	}
 	return plan{next: fmt.Sprintf("all nodes have lost their memory; leases may be held for up to %v, then a new cluster is formed", left.Round(time.Second))}
+}
+
+// memories counts the full memories of the cluster, one an index, less those that the records show as replaced: elsewhere another
+// node has that index, and may have granted what is not known here. (An older memory of a node that is the one in use is one.)
+func (e *Engine) memories(probes []*Probe) int {
+	full := map[int]bool{}
+	for i, pr := range probes {
+		if pr == nil || !e.remembers(pr.Record) {
+			continue
+		}
+		if by := e.replacedBy(pr.Record, probes); by == (Instance{}) || by.Address == e.peers[i].node.Name() {
+			full[pr.Record.identity().Index] = true
+		}
+	}
+	return len(full)
 }
 
 // remembers reports whether the node has a full memory of this cluster.
@@ -187,7 +201,7 @@ func (e *Engine) knownByAddress(probes []*Probe, holder map[int]int, index []int
 	return at >= 0
 }
 
-// givenUp are the positions of the nodes that an operator has given up; empty: none are.
+// givenUp are the positions of the nodes that an operator has given up; nil: no operator has decided anything.
 func (e *Engine) givenUp() map[int]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

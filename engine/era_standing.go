@@ -99,24 +99,33 @@ func (e *Engine) seeReplaced(st *standing, pr *Probe, probes []*Probe) {
 	if r == nil || pr.Refusal != nil || r.State != StateOK {
 		return
 	}
-	by, known := Instance{}, false
+	if by := e.replacedBy(r, probes); by != (Instance{}) {
+		st.state, st.heals = nodeReplaced, false
+		st.reason = fmt.Sprintf("%s, which is not listed here, is in use in its place (index %d, era %d)", by.Address, r.Index, by.Era)
+	}
+}
+
+// replacedBy returns the instance that is in use in place of a node, as the records of the others name it, if that is none of those
+// that were probed; zero: there is none.
+func (e *Engine) replacedBy(r *NodeRecord, probes []*Probe) Instance {
+	by := Instance{}
 	for _, other := range probes {
 		if other == nil || other.Record == nil || other.Record.Cluster != r.Cluster {
 			continue
 		}
 		if in := other.Record.InUse; r.Index < len(in) && in[r.Index].Era > max(r.Era, by.Era) {
-			by, known = in[r.Index], true
+			by = in[r.Index]
 		}
+	}
+	if by.Nonce == r.Instance {
+		return Instance{}
 	}
 	for _, other := range probes {
 		if other != nil && other.Record != nil && other.Record.Instance == by.Nonce {
-			return
+			return Instance{}
 		}
 	}
-	if known && by.Nonce != r.Instance {
-		st.state, st.heals = nodeReplaced, false
-		st.reason = fmt.Sprintf("%s, which is not listed here, is in use in its place (index %d, era %d)", by.Address, r.Index, by.Era)
-	}
+	return by
 }
 
 // seeDoubts compares the clocks of those that would vote.

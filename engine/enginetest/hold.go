@@ -50,6 +50,15 @@ func (n *Node) Next(op string, words ...string) *Message {
 // NextWithin is Next that waits for at most d of the bubble's time.
 func (n *Node) NextWithin(d time.Duration, op string, words ...string) *Message {
 	n.t.Helper()
+	m := n.Try(d, op, words...)
+	if m == nil {
+		n.t.Fatalf("enginetest: %s of %s: no %s within %s; on their way: %s", n.name, n.replica, selector{op, words}, d, n.waiting())
+	}
+	return m
+}
+
+// Try is NextWithin that returns nil when none was sent.
+func (n *Node) Try(d time.Duration, op string, words ...string) *Message {
 	wanted := selector{op, words}
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -62,7 +71,7 @@ func (n *Node) NextWithin(d time.Duration, op string, words ...string) *Message 
 		select {
 		case <-arrived:
 		case <-end.C:
-			n.t.Fatalf("enginetest: %s of %s: no %s within %s; on their way: %s", n.name, n.replica, wanted, d, n.waiting())
+			return nil
 		}
 	}
 }
