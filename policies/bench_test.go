@@ -113,6 +113,13 @@ func BenchmarkUpload(b *testing.B) {
 	})
 }
 
+// BenchmarkSwaps is 500 swaps of a Go module under the calls of eight: no wrong answer, level memory, one runtime open at the end.
+func BenchmarkSwaps(b *testing.B) {
+	for b.Loop() {
+		swapUnderLoad(b, 500)
+	}
+}
+
 // BenchmarkScan is what is done before anything is compiled.
 func BenchmarkScan(b *testing.B) {
 	wasm, err := os.ReadFile("guests/assemblyscript/weights.wasm")

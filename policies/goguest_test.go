@@ -43,7 +43,7 @@ func TestAGoGuestThatEndsBlocksSleepsOrPanicsIsReplaced(t *testing.T) {
 		} else if d.Fault == nil || !strings.Contains(strings.Join(texts(kinds), " "), string(d.Fault.Kind)) {
 			t.Errorf("%d: %+v", n, d)
 		}
-		if took > startTimeMax+4*TimeoutUsual*slowness {
+		if took > startTimeMax+10*time.Second { // a minute of sleep, or an hour, would be more
 			t.Errorf("%d: it took %v", n, took)
 		}
 		if d := v.ask(&Binding{Policy: "p", Timeout: TimeoutMax}, &Request{Requested: 1}); d.Weight != 7 {
@@ -70,11 +70,13 @@ func TestTheGoPackageReadsAllAttributes(t *testing.T) {
 	}
 }
 
-// swapsOfGo is how often a Go guest is replaced under load.
-const swapsOfGo = 500 / slowness
-
 func TestSwapsOfAGoGuestUnderLoad(t *testing.T) {
 	// Not parallel: it measures the memory of the whole process.
+	swapUnderLoad(t, 100/slowness)
+}
+
+// swapUnderLoad replaces a Go guest so often under the calls of eight.
+func swapUnderLoad(t testing.TB, swaps int) {
 	h := newHost(t, Config{})
 	modules := [][]byte{goGuest(t, "moody"), goGuest(t, "gold")}
 	for n := range 2 * len(modules) { // so that all is compiled, and what a process keeps for good is there
@@ -116,7 +118,7 @@ func TestSwapsOfAGoGuestUnderLoad(t *testing.T) {
 		})
 	}
 	began := time.Now()
-	for n := range swapsOfGo {
+	for n := range swaps {
 		s := put(t, h, "p", modules[n%2])
 		if s.HereRev != s.Rev {
 			t.Errorf("%+v", s)
@@ -127,8 +129,8 @@ func TestSwapsOfAGoGuestUnderLoad(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	m := h.Metrics()["p"]
-	t.Logf("%d swaps in %v, %d calls beside, faults %v, heap %d -> %d KiB", swapsOfGo, took, calls, faults, before.HeapInuse>>10, after.HeapInuse>>10)
-	if m.Runtimes != 1 || m.Swaps < swapsOfGo {
+	t.Logf("%d swaps in %v, %d calls beside, faults %v, heap %d -> %d KiB", swaps, took, calls, faults, before.HeapInuse>>10, after.HeapInuse>>10)
+	if m.Runtimes != 1 || m.Swaps < uint64(swaps) {
 		t.Errorf("%d runtimes open, %d swaps", m.Runtimes, m.Swaps)
 	}
 	delete(faults, FaultOverloaded)

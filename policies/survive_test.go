@@ -4,24 +4,61 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// longestPause is how long the collector has stopped everything at the longest, at least.
-func longestPause() time.Duration {
+// stopTries is how often code may miss its bound: on a busy machine anything may, but a fault of the host does each time. They are
+// fewer than open a breaker.
+const stopTries = 4
+
+// stopsInTime runs code that never ends, each time beside a loop that never ends, until it stops within twice the time of that, or
+// of what the longest stretch between two looks at the deadline takes besides.
+func stopsInTime(t *testing.T, name string, loop, code func() Decision, stretch func()) {
+	t.Helper()
+	var told []string
+	for range stopTries {
+		began := time.Now()
+		stretch()
+		between := time.Since(began)
+		yardstick := max(loop().Elapsed, TimeoutUsual)
+		bound := max(2*yardstick, yardstick+2*between)
+		d := code()
+		if d.Fault == nil || d.Fault.Kind != FaultTimeout {
+			t.Errorf("%s: %+v", name, d)
+			return
+		}
+		told = append(told, fmt.Sprintf("%v of %v", d.Elapsed, bound))
+		if d.Elapsed <= bound {
+			t.Logf("%s: stopped after %v", name, told)
+			return
+		}
+	}
+	t.Errorf("%s: stopped after %v", name, told)
+}
+
+// pauses are how often the collector has stopped everything, by how long.
+func pauses() *metrics.Float64Histogram {
 	sample := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
 	metrics.Read(sample)
 	h := sample[0].Value.Float64Histogram()
-	for at := len(h.Counts) - 1; at >= 0; at-- {
-		if h.Counts[at] > 0 {
-			return time.Duration(h.Buckets[at] * float64(time.Second))
+	return &metrics.Float64Histogram{Counts: slices.Clone(h.Counts), Buckets: h.Buckets}
+}
+
+// longestPause is how long the collector has stopped everything at the longest since before, at least.
+func longestPause(before *metrics.Float64Histogram) time.Duration {
+	now := pauses()
+	for at := len(now.Counts) - 1; at >= 0; at-- {
+		if now.Counts[at] > before.Counts[at] {
+			return time.Duration(now.Buckets[at] * float64(time.Second))
 		}
 	}
 	return 0
@@ -46,8 +83,8 @@ func collecting() (stop func()) {
 
 func TestCodeWithoutLoopsStopsAtTheDeadlineAndHoldsUpNoCollector(t *testing.T) {
 	// Not parallel: it measures pauses of the whole process.
-	h := newHost(t, Config{})
-	nop := bytes.Repeat([]byte{0x01}, 100)
+	h, loops := newHost(t, Config{}), newHost(t, Config{})
+	nop, memory := bytes.Repeat([]byte{0x01}, 100), make([]byte, memoryMax)
 	for name, wasm := range map[string][]byte{
 		"doubling recursion": moodyLoop(func(w *wasm) []byte { return cat(i64(60), callTo(doubling(w)), drop) }),
 		"a tower of calls": moodyLoop(func(w *wasm) []byte {
@@ -69,21 +106,27 @@ func TestCodeWithoutLoopsStopsAtTheDeadlineAndHoldsUpNoCollector(t *testing.T) {
 			return bytes.Repeat(callTo(f), 1000)
 		}),
 	} {
+		fillMemory := func() {}
+		if name == "bulk operations" {
+			fillMemory = func() {
+				for range 60 {
+					clear(memory)
+				}
+			}
+		}
 		put(t, h, name, wasm)
+		put(t, loops, name, moody())
 		stop := collecting()
-		before := longestPause()
-		d := ask(t, h, &Binding{Policy: name}, askLoop)
+		var longest []time.Duration // pauses of each try
+		stopsInTime(t, name, func() Decision { return ask(t, loops, &Binding{Policy: name}, askLoop) }, func() Decision {
+			before := pauses()
+			d := ask(t, h, &Binding{Policy: name}, askLoop)
+			longest = append(longest, longestPause(before))
+			return d
+		}, fillMemory)
 		stop()
-		after := longestPause()
-		t.Logf("%s: %v after %v, longest pause %v", name, d.Fault, d.Elapsed, after)
-		if d.Fault == nil || d.Fault.Kind != FaultTimeout {
-			t.Errorf("%s: %+v", name, d)
-		}
-		if d.Elapsed > 2*TimeoutUsual*slowness {
-			t.Errorf("%s: stopped after %v", name, d.Elapsed)
-		}
-		if after > before && after > 100*time.Millisecond*slowness {
-			t.Errorf("%s: the collector paused for %v", name, after)
+		if slices.Min(longest) > 100*time.Millisecond*slowness {
+			t.Errorf("%s: the collector paused for %v", name, longest)
 		}
 	}
 }
@@ -95,7 +138,7 @@ func moodyLoop(code func(w *wasm) []byte) []byte {
 
 func TestHostFunctionsInARowStopAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, Config{})
+	h, loops := newHost(t, Config{}), newHost(t, Config{})
 	for name, code := range map[string]func(w *wasm) []byte{
 		"attrs_all": func(w *wasm) []byte {
 			all := w.host("attrs_all")
@@ -116,10 +159,15 @@ func TestHostFunctionsInARowStopAtTheDeadline(t *testing.T) {
 		for i := range 15 {
 			attributes[strings.Repeat("k", i+1)] = strings.Repeat("v", AttributeValueMax)
 		}
-		d, err := h.Evaluate(t.Context(), &Binding{Policy: name}, &Request{Requested: askLoop, Limit: 1, Attributes: attributes})
-		if err != nil || d.Fault == nil || d.Fault.Kind != FaultTimeout || d.Elapsed > 2*TimeoutUsual*slowness {
-			t.Errorf("%s: %+v after %v, %v", name, d.Fault, d.Elapsed, err)
-		}
+		put(t, loops, name, moody())
+		loop := func() Decision { return ask(t, loops, &Binding{Policy: name}, askLoop) }
+		stopsInTime(t, name, loop, func() Decision {
+			d, err := h.Evaluate(t.Context(), &Binding{Policy: name}, &Request{Requested: askLoop, Limit: 1, Attributes: attributes})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			return d
+		}, func() {})
 	}
 }
 
@@ -253,6 +301,7 @@ func TestACompileBombIsRefusedAndHarmsNobody(t *testing.T) {
 		if calls++; time.Since(asked) > 10*time.Millisecond {
 			slow++
 		}
+		time.Sleep(time.Millisecond) // the child comes last, and has to get on too
 	}
 }
 
