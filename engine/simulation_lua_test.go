@@ -212,8 +212,13 @@ func (m *mini) Look(semaphore string) *engine.ViewPage {
 			}
 		}
 	}
-	cooling, _ := m.SortedSet("permitd:cool:" + m.era() + ":" + semaphore)
-	for member, until := range cooling {
+	cools := "permitd:cool:" + m.era() + ":" + semaphore
+	cooling, _ := m.ZMembers(cools) // SortedSet would return the set itself, which scripts write to
+	for _, member := range cooling {
+		until, err := m.ZScore(cools, member)
+		if err != nil || until == 0 {
+			continue // it has ended just now
+		}
 		slots, _, _ := strings.Cut(member, " ")
 		page.Cooling = append(page.Cooling, engine.Cooling{Slots: slotsOf(slots), Left: time.Duration(int64(until)-now) * time.Microsecond})
 	}
