@@ -21,6 +21,7 @@ const (
 	WaitDefault     = 10 * time.Second   // of a request that names none; for the faces
 	WaitMax         = 10 * time.Minute   // over REST
 	WaitMaxChannel  = 24 * time.Hour     // over the lease channel and the hold stream
+	GraceMax        = 10 * time.Minute   // for which a lease lives on whose connection has ended; for the faces
 	MaxWaitersMax   = 10_000_000
 	MaxWaitersUsual = 100_000
 	PriorityMax     = 100
@@ -138,6 +139,7 @@ type Released struct {
 	Held    bool // a part is still held
 	Weight  int  // what is still held
 	Cooling time.Duration
+	Again   bool // it had ended before: this release has changed nothing
 }
 
 // LeaseInfo is a lease for people and lists. It has no capability.
@@ -182,6 +184,14 @@ var (
 	ErrInProgress        = errors.New("the nodes do not agree yet on what became of the lease")
 	ErrCancelled         = errors.New("the request was cancelled")
 )
+
+// DrainingError is ErrDraining for a request that has waited: its ticket resumes the place on another replica.
+type DrainingError struct{ Ticket string }
+
+func (e *DrainingError) Error() string { return ErrDraining.Error() }
+
+// Is makes it an ErrDraining.
+func (e *DrainingError) Is(target error) bool { return target == ErrDraining }
 
 // WeightError: more permits were asked for than the semaphore has.
 type WeightError struct{ Requested, Weight, Limit int }

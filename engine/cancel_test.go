@@ -111,3 +111,23 @@ func TestWhoeverWaitsHearsThatTheServerIsDraining(t *testing.T) {
 		s.empty()
 	})
 }
+
+func TestATicketOfOneThatDrainsResumesThePlaceElsewhere(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{})
+		first := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(time.Millisecond)
+		second := r2.ask(engine.Ask{Wait: time.Minute})
+		r1.Drain(t.Context())
+		drained, ok := errors.AsType[*engine.DrainingError](first.look().err)
+		if !ok {
+			t.Fatal(first.look().err)
+		}
+		again := r2.ask(engine.Ask{Wait: time.Minute, Ticket: drained.Ticket})
+		r2.release(l, 0)
+		again.mustHold()
+		second.mustWait()
+	})
+}

@@ -164,6 +164,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	var renewals sync.WaitGroup
 	for _, s := range e.semaphores() {
 		s.locked(func() {
+			s.drainWaiters()
 			s.failWaiters(ErrDraining)
 			for _, l := range s.leases {
 				if l.r != nil && l.r.ask.Kept && l.r.phase == holding && l.usual != Never {
@@ -181,6 +182,15 @@ func (e *Engine) Drain(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
+	}
+}
+
+// drainWaiters ends all who stand in line, each with a ticket for another replica. mu is held.
+func (s *semaphore) drainWaiters() {
+	now := s.e.cfg.Now()
+	for _, r := range s.line.all() {
+		s.line.leave(r)
+		r.fail(&DrainingError{Ticket: r.ticket(now)})
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 var (
 	ErrSuperseded = errors.New("the same request was made again, and waits in place of this one")
 	ErrKeyReused  = errors.New("the key was used for a request with other parameters")
+	ErrBadTicket  = errors.New("the ticket is not one of this request, or older than 10 minutes")
 )
 
 // ValidKey reports why a key cannot be one: 1 to KeyMax of A-Z a-z 0-9 . _ ~ -.
@@ -86,7 +87,7 @@ func (r *Request) identify() error {
 	t, ok := r.s.e.openTicket(r.s.name, r.ask.Ticket)
 	switch {
 	case !ok || r.ask.Key != "" && t.id != r.id:
-		return &InvalidError{Field: "ticket", Detail: "is not one of this request, or older than 10 minutes"}
+		return ErrBadTicket
 	case t.params != r.params:
 		return ErrKeyReused
 	}

@@ -259,7 +259,7 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (R
 	if len(f.records) == 0 {
 		switch f.why() {
 		case WhyReleased:
-			return Released{ID: id}, nil // as it was answered the first time
+			return Released{ID: id, Again: true}, nil // as it was answered the first time
 		case WhyBroken:
 			return Released{}, ErrLeaseBroken
 		}

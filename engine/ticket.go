@@ -36,7 +36,7 @@ func (r *Request) ticket(now time.Duration) string {
 // openTicket reads a ticket for a semaphore; false if it is not ours, or over.
 func (e *Engine) openTicket(semaphore, text string) (ticket, bool) {
 	b, err := idEncoding.DecodeString(text)
-	if err != nil || len(b) != ticketLen+10+16 {
+	if err != nil || len(b) != ticketLen+10+16 || idEncoding.EncodeToString(b) != text { // the last character has a bit to spare
 		return ticket{}, false
 	}
 	body, sum := b[:ticketLen+10], b[ticketLen+10:]
