@@ -18,20 +18,25 @@ var errClientLeft = errors.New("the client left")
 const statusClientLeft = 499
 
 // acquire answers 200 exactly if the lease is held. A client that leaves while it waits is taken out
-// of the line; a grant that can not be written to it is given back. (What was written and never read
+// of the line, where its place is kept for a while if the request has a key; a grant that can not be written to it is given
+// back. (What was written and never read
 // ends with its TTL: over plain HTTP nobody can see that. Over the channel it ends at once.)
 //
 //	@Summary		Take permits
 //	@Description	A client that leaves while it waits is taken out of the line; a grant that cannot be written to it is given back.
+//	@Description	A request with a key is the same request when it is made again: it keeps its place in line for 15 s while nobody
+//	@Description	asks, and is answered with the same lease while that is held. A ticket resumes the place at any replica.
 //	@ID				acquire
 //	@Tags			leases
-//	@Param			name	path	string		true	"Name, escaped once; - where ?name= has it"
-//	@Param			request	body	acquireBody	false	"What is asked for"
+//	@Param			name			path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param			request			body	acquireBody	false	"What is asked for"
+//	@Param			Idempotency-Key	header	string		false	"Another way to give key"
 //	@Produce		json,plain
 //	@Success		200		{object}	leaseAnswer	"It is held; in text the lease alone"
 //	@Failure		404		{object}	problem		"unknown_semaphore"
-//	@Failure		409		{object}	problem		"definition_conflict"
-//	@Failure		422		{object}	problem		"weight_exceeds_limit"
+//	@Failure		409		{object}	problem		"definition_conflict, superseded, in_progress"
+//	@Failure		410		{object}	problem		"lease_released, lease_broken: for a minute, with a key"
+//	@Failure		422		{object}	problem		"weight_exceeds_limit, key_reused, bad_ticket"
 //	@Failure		423		{object}	problem		"no_permit"
 //	@Failure		429		{object}	problem		"too_many_waiters, client_limit, too_many_semaphores"
 //	@Failure		default	{object}	problem		"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
@@ -43,12 +48,10 @@ func (s *Server) acquire(c echo.Context, who *principal) error {
 		return err
 	}
 	r := c.Request()
+	p.idempotencyKey(r.Header)
 	ask, err := p.ask(s.caller(r, who, "http"), who, engine.WaitMax)
 	if err != nil {
 		return err
-	}
-	if r.Header.Get("Idempotency-Key") != "" {
-		return badRequest("Idempotency-Key", "Idempotency-Key is not served by this version")
 	}
 	if err := http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errClientLeft // the deadline for the request would end the wait
@@ -90,7 +93,7 @@ func (a *arrival) Granted(l engine.Lease) {
 func (a *arrival) Refused(r engine.Refusal) { a.Failed(noPermit(r)) }
 
 func (a *arrival) Failed(err error) {
-	a.err = err
+	a.err = askFailed(err)
 	close(a.done)
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -15,11 +16,41 @@ func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Durati
 		TTL:      p.ttl(),
 		Priority: min(p.integer("priority", 0, -engine.PriorityMax, engine.PriorityMax), who.priorityMax),
 		Holder:   from,
+		Key:      p.key(),
+		Ticket:   p.text("ticket", ticketMax),
 		Create:   p.create(),
 	}
 	ask.Holder.Holder = p.holder(from)
 	return ask, firstError(p.end(), mayKeep(who, ask.TTL))
 }
+
+// ticketMax is more than the characters of a ticket.
+const ticketMax = 256
+
+// key takes what names a request, so that asking again is the same request; "" if it has no name.
+func (p *params) key() string {
+	if !p.given("key") {
+		return ""
+	}
+	key := p.text("key", engine.KeyMax)
+	if engine.ValidKey(key) != nil {
+		p.fail("key", "must be 1 to %d of A-Z a-z 0-9 . _ ~ -", engine.KeyMax)
+	}
+	return key
+}
+
+// idempotencyKey makes the header of that name the parameter key. Its value may stand in quotes, as the draft of the IETF has it.
+func (p *params) idempotencyKey(h http.Header) {
+	for _, key := range h["Idempotency-Key"] {
+		if n := len(key); n >= 2 && key[0] == '"' && key[n-1] == '"' {
+			key = key[1 : n-1]
+		}
+		p.add(param{name: "key", text: key})
+	}
+}
+
+// grace takes how long a lease lives on when its connection has ended.
+func (p *params) grace() time.Duration { return p.duration("grace", 0, 0, engine.GraceMax) }
 
 // ttl takes how long a lease lives unless it is renewed: 0 if it was not given, Never for a bare 0.
 func (p *params) ttl() time.Duration {

@@ -104,7 +104,7 @@ func (c *channel) settle() closing {
 	c.unwatchAll()
 	if how != closeRestart {
 		for _, r := range requests {
-			r.request.Cancel()
+			r.request.Leave(r.grace)
 			r.left()
 		}
 	}

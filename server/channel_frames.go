@@ -13,14 +13,18 @@ type frame interface {
 
 // grantedFrame tells a grant.
 type grantedFrame struct {
-	ref   string
-	lease engine.Lease
+	ref      string
+	attached bool
+	lease    engine.Lease
 }
 
 func (f *grantedFrame) appendTo(b []byte) []byte {
 	b = append(b, `{"type":"granted",`...)
 	if f.ref != "" { // a hold stream has none
 		b = append(appendText(append(b, `"ref":`...), f.ref), ',')
+	}
+	if f.attached {
+		b = append(b, `"attached":true,`...)
 	}
 	return append(appendLease(b, &f.lease), '}')
 }

@@ -54,6 +54,8 @@ func (c *channel) dispatch(p *params, ref string) {
 		err = p.err
 	case frameType == "acquire":
 		err = c.acquire(p, ref)
+	case frameType == "attach":
+		err = c.attach(p, ref)
 	case frameType == "release":
 		err = c.release(p, ref)
 	case frameType == "renew":
@@ -78,15 +80,32 @@ func (c *channel) dispatch(p *params, ref string) {
 
 // acquire puts a request in line. Its events answer the frame.
 func (c *channel) acquire(p *params, ref string) error {
+	grace := p.grace()
 	semaphore, ask, err := c.readAcquire(p)
 	if err != nil {
 		return err
 	}
-	r := &channelRequest{channel: c, ref: ref, semaphore: semaphore, asked: time.Now()}
-	if !c.admit(r) {
-		return newProblem(kindClientLimit, "a connection has up to %d leases and waiters", channelRequestsMax)
+	r := &channelRequest{channel: c, ref: ref, semaphore: semaphore, grace: grace, asked: time.Now()}
+	if err := c.admit(r); err != nil {
+		return err
 	}
 	r.request = c.server.engine.Ask(semaphore, ask, r)
+	return nil
+}
+
+// attach takes over a lease that is held elsewhere: over HTTP, by a connection that was lost, through another replica. Whoever had
+// it hears that it has moved.
+func (c *channel) attach(p *params, ref string) error {
+	semaphore, capability, grace := p.text("semaphore", engine.NameMax), p.capability(), p.grace()
+	who := c.who.Load()
+	if err := firstError(p.end(), checkName("semaphore", semaphore), who.mayUse(semaphore)); err != nil {
+		return err
+	}
+	r := &channelRequest{channel: c, ref: ref, semaphore: semaphore, grace: grace, attaches: true, asked: time.Now()}
+	if err := c.admit(r); err != nil {
+		return err
+	}
+	r.request = c.server.engine.Attach(semaphore, capability, r)
 	return nil
 }
 

@@ -14,6 +14,8 @@ type channelRequest struct {
 	request   *engine.Request // of the reader alone
 	ref       string
 	semaphore string
+	grace     time.Duration // for which its lease lives on when the connection ends
+	attaches  bool          // to a lease that there is
 	asked     time.Time
 	granted   time.Time // zero: it waits
 	id        string    // of its lease
@@ -33,18 +35,18 @@ const (
 )
 
 // admit enters a new request, unless the connection has too many.
-func (c *channel) admit(r *channelRequest) bool {
+func (c *channel) admit(r *channelRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live+len(c.busy) >= channelRequestsMax {
-		return false
+		return newProblem(kindClientLimit, "a connection has up to %d leases and waiters", channelRequestsMax)
 	}
 	if c.requests == nil {
 		c.requests, c.leases = map[string]*channelRequest{}, map[string]*channelRequest{}
 	}
 	c.requests[r.ref] = r
 	c.live++
-	return true
+	return nil
 }
 
 // begin enters a release or a renewal, and finds the semaphore of its lease. It fails when the
@@ -105,11 +107,11 @@ func (c *channel) forget(r *channelRequest) string {
 	case r.over:
 		return "unknown"
 	case r.granted.IsZero():
-		c.server.metrics.acquired(r.semaphore, errClientLeft, time.Since(r.asked))
+		r.count(errClientLeft)
 		c.endLocked(r)
 		return "waiting"
 	default:
-		c.server.metrics.ended("cancelled", time.Since(r.granted))
+		c.server.metrics.ended("cancelled", r.granted)
 		c.endLocked(r)
 		return "granted"
 	}
@@ -120,7 +122,7 @@ func (c *channel) over(id, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.leases[id]; r != nil {
-		c.server.metrics.ended(reason, time.Since(r.granted))
+		c.server.metrics.ended(reason, r.granted)
 		c.endLocked(r)
 	}
 }
@@ -138,12 +140,14 @@ func (c *channel) endLocked(r *channelRequest) {
 	}
 }
 
-// takeAllLocked empties the connection and returns what waited and what was held.
+// takeAllLocked empties the connection and returns what waited and what was held. What is granted from now on has no grace: its
+// client does not know of it.
 func (c *channel) takeAllLocked() []*channelRequest {
 	all := make([]*channelRequest, 0, c.live)
 	for _, r := range c.requests {
 		if r.granted.IsZero() {
 			r.unnoticeLocked()
+			r.grace = 0
 			all = append(all, r)
 		}
 	}
@@ -162,9 +166,18 @@ func (r *channelRequest) left() {
 	switch {
 	case r.over: // it ended in between
 	case r.granted.IsZero():
-		c.server.metrics.acquired(r.semaphore, errClientLeft, time.Since(r.asked))
+		r.count(errClientLeft)
+	case r.grace > 0: // it lives on
+		c.server.metrics.heldFor(r.granted)
 	default:
-		c.server.metrics.ended("disconnected", time.Since(r.granted))
+		c.server.metrics.ended("disconnected", r.granted)
+	}
+}
+
+// count counts what became of a request for permits.
+func (r *channelRequest) count(err error) {
+	if !r.attaches {
+		r.channel.server.metrics.acquired(r.semaphore, err, time.Since(r.asked))
 	}
 }
 
@@ -207,11 +220,11 @@ func (r *channelRequest) Granted(l engine.Lease) {
 	defer c.mu.Unlock()
 	r.unnoticeLocked()
 	r.id, r.granted = l.ID, time.Now()
-	c.server.metrics.acquired(r.semaphore, nil, r.granted.Sub(r.asked))
+	r.count(nil)
 	if c.leases != nil { // else the connection is ending, and cancels the request in a moment
 		c.leases[r.id] = r
 	}
-	c.sendLocked(&grantedFrame{r.ref, l})
+	c.sendLocked(&grantedFrame{r.ref, r.attaches, l})
 }
 
 // Refused tells that there was no permit in time.
@@ -220,9 +233,12 @@ func (r *channelRequest) Refused(refusal engine.Refusal) { r.Failed(noPermit(ref
 // Failed tells why there will be no lease.
 func (r *channelRequest) Failed(err error) {
 	c := r.channel
+	if !r.attaches { // an attachment is as a renewal
+		err = askFailed(err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server.metrics.acquired(r.semaphore, err, 0)
+	r.count(err)
 	c.endLocked(r)
 	c.sendLocked(refused(r.ref, err))
 }
@@ -248,13 +264,17 @@ func (r *channelRequest) Lost(reason string) {
 	c := r.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if reason == "released" {
-		c.server.metrics.ended("released", time.Since(r.granted))
-	} else {
+	if reason != "released" {
 		c.server.lost(r.semaphore, r.id, c.from.Principal, reason)
-		c.server.metrics.ended("lost", time.Since(r.granted))
 	}
+	if r.releasing {
+		c.server.metrics.released("released")
+	} // else whoever released or broke it has counted that
+	c.server.metrics.heldFor(r.granted)
 	c.endLocked(r)
+	if reason == "moved" {
+		c.ended.forget(r.id) // a late release of this connection must not end it elsewhere
+	}
 	if r.releasing {
 		return
 	}

@@ -13,7 +13,12 @@ type (
 		Type      string `json:"type"`
 		Ref       string `json:"ref"`
 		Semaphore string `json:"semaphore"`
-		acquireBody
+		holdBody
+	}
+	attachFrame struct {
+		Type string `json:"type"`
+		Ref  string `json:"ref"`
+		attachBody
 	}
 	releaseFrame struct {
 		Type string `json:"type"`
@@ -40,8 +45,9 @@ type (
 		Ref  string `json:"ref"`
 	}
 	grantedSchema struct {
-		Type string `json:"type"`
-		Ref  string `json:"ref,omitempty"` // not in a hold stream
+		Type     string `json:"type"`
+		Ref      string `json:"ref,omitempty"`      // not in a hold stream
+		Attached bool   `json:"attached,omitempty"` // the answer to attach
 		leaseAnswer
 	}
 	releasedSchema struct {
@@ -54,7 +60,7 @@ type (
 // clientFrames and serverFrames are all that there are, by their type.
 var (
 	clientFrames = map[string]any{
-		"acquire": acquireFrame{}, "release": releaseFrame{}, "renew": renewFrame{}, "cancel": cancelFrame{},
+		"acquire": acquireFrame{}, "attach": attachFrame{}, "release": releaseFrame{}, "renew": renewFrame{}, "cancel": cancelFrame{},
 		"watch": topicFrame{}, "unwatch": topicFrame{}, "ping": pingFrame{},
 	}
 	serverFrames = map[string]any{
@@ -129,7 +135,7 @@ func addFields(t reflect.Type, properties map[string]any, required *[]any) {
 		if name == "create" { // or its limit alone
 			properties[name] = map[string]any{"oneOf": []any{properties[name], map[string]any{"type": "integer"}}}
 		}
-		if name == "wait" || name == "ttl" { // a bare 0 needs no unit
+		if name == "wait" || name == "ttl" || name == "grace" { // a bare 0 needs no unit
 			properties[name] = map[string]any{"oneOf": []any{properties[name], map[string]any{"type": "integer", "enum": []any{0}}}}
 		}
 		if options == "" {

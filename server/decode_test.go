@@ -77,9 +77,11 @@ func TestWhatIsNotKnownOrNotCleanIsRefusedWithItsField(t *testing.T) {
 		{"a name without a value", "permits", "", "permits"},
 		{"too many", manyPairs(paramsMax + 1), "", ""},
 		{"attributes, which come later", "", `{"attributes":{}}`, "attributes"},
-		{"a key, which comes later", "", `key=1`, "key"},
-		{"a ticket, which comes later", "", `ticket=1`, "ticket"},
-		{"grace, which comes later", "", `grace=1s`, "grace"},
+		{"a key of other characters", "", `key=a%2Fb`, "key"},
+		{"an empty key", "", `key=`, "key"},
+		{"a long key", "", "key=" + strings.Repeat("x", 129), "key"},
+		{"a long ticket", "", "ticket=" + strings.Repeat("x", 257), "ticket"},
+		{"grace without a connection", "", `grace=1s`, "grace"},
 		{"all_free, which comes later", "", `permits=all_free`, "permits"},
 	} {
 		p := paramsOf(test.query, test.body)

@@ -14,19 +14,22 @@ import (
 
 // hold answers with a stream of the channel's frames, a line each, and the lease lives as long as the stream: it is released
 // when the client leaves, and renewed meanwhile. A request that is refused before it had to wait gets its problem, as an acquire does.
+// With grace it lives on for so long after that, to be attached.
 // It is a POST: proxies and browsers repeat a GET, and would take a second lease.
 //
 //	@Summary		Hold permits as long as the answer is read
 //	@Description	The lease is renewed meanwhile, and released when the connection ends.
 //	@ID				hold
 //	@Tags			leases
-//	@Param			name	path	string		true	"Name, escaped once; - where ?name= has it"
-//	@Param			request	body	acquireBody	false	"What is asked for"
+//	@Param			name			path	string		true	"Name, escaped once; - where ?name= has it"
+//	@Param			request			body	holdBody	false	"What is asked for"
+//	@Param			Idempotency-Key	header	string		false	"Another way to give key"
 //	@Produce		application/x-ndjson,plain
 //	@Success		200		{string}	string	"The frames of the lease channel, a line each, at least one every 15 s; in text: granted LEASE, renewed MS, lost REASON"
 //	@Failure		404		{object}	problem	"unknown_semaphore"
-//	@Failure		409		{object}	problem	"definition_conflict"
-//	@Failure		422		{object}	problem	"weight_exceeds_limit"
+//	@Failure		409		{object}	problem	"definition_conflict, superseded, in_progress"
+//	@Failure		410		{object}	problem	"lease_released, lease_broken: for a minute, with a key"
+//	@Failure		422		{object}	problem	"weight_exceeds_limit, key_reused, bad_ticket"
 //	@Failure		423		{object}	problem	"no_permit"
 //	@Failure		429		{object}	problem	"too_many_waiters, client_limit, too_many_semaphores"
 //	@Failure		default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
@@ -38,17 +41,17 @@ func (s *Server) hold(c echo.Context, who *principal) error {
 		return err
 	}
 	r := c.Request()
+	p.idempotencyKey(r.Header)
+	grace := p.grace()
 	ask, err := p.ask(s.caller(r, who, "hold"), who, engine.WaitMaxChannel)
 	switch {
 	case err != nil:
 		return err
 	case ask.TTL == engine.Never:
 		return badRequest("ttl", "ttl must not be 0 here: the lease ends with the connection")
-	case r.Header.Get("Idempotency-Key") != "":
-		return badRequest("Idempotency-Key", "Idempotency-Key is not served by this version")
 	}
 	ask.Kept = true
-	st := &holdStream{s: s, c: c, who: who, semaphore: name, asked: time.Now(), ready: make(chan struct{}, 1), text: wantsText(r)}
+	st := &holdStream{s: s, c: c, who: who, semaphore: name, grace: grace, asked: time.Now(), ready: make(chan struct{}, 1), text: wantsText(r)}
 	st.rc = http.NewResponseController(c.Response().Writer)
 	if err := st.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errClientLeft // the deadline for the request would end the stream
@@ -56,7 +59,7 @@ func (s *Server) hold(c echo.Context, who *principal) error {
 	request := s.engine.Ask(name, ask, st)
 	end := st.run()
 	if end != errStreamLeaves {
-		request.Cancel() // of a lease that is over it does nothing
+		request.Leave(grace) // of a lease that is over it does nothing
 		st.left()
 	}
 	if end == errStreamOver || end == errStreamLeaves {
@@ -79,6 +82,7 @@ type holdStream struct {
 	rc        *http.ResponseController
 	who       *principal
 	semaphore string
+	grace     time.Duration
 	asked     time.Time
 	text      bool
 	ready     chan struct{} // capacity 1: there is something to write
@@ -241,8 +245,10 @@ func (st *holdStream) left() {
 	case st.over:
 	case st.granted.IsZero():
 		st.s.metrics.acquired(st.semaphore, errClientLeft, time.Since(st.asked))
+	case st.grace > 0: // it lives on
+		st.s.metrics.heldFor(st.granted)
 	default:
-		st.s.metrics.ended("disconnected", time.Since(st.granted))
+		st.s.metrics.ended("disconnected", st.granted)
 	}
 }
 
@@ -290,8 +296,8 @@ func (st *holdStream) Refused(r engine.Refusal) { st.Failed(noPermit(r)) }
 // Failed tells why there will be no lease.
 func (st *holdStream) Failed(err error) {
 	st.note(func() []streamFrame {
-		st.err, st.over = err, true
-		st.s.metrics.acquired(st.semaphore, err, 0)
+		st.err, st.over = askFailed(err), true
+		st.s.metrics.acquired(st.semaphore, st.err, 0)
 		return nil
 	})
 }
@@ -318,8 +324,10 @@ func (st *holdStream) Expiring(validity time.Duration, reason string) {
 func (st *holdStream) Lost(reason string) {
 	st.note(func() []streamFrame {
 		st.over = true
-		st.s.lost(st.semaphore, st.id, st.who.name, reason)
-		st.s.metrics.ended("lost", time.Since(st.granted))
+		if reason != "released" {
+			st.s.lost(st.semaphore, st.id, st.who.name, reason)
+		}
+		st.s.metrics.heldFor(st.granted) // whoever released or broke it has counted that
 		f := lostFrame{Type: "lost", ID: st.id, Semaphore: st.semaphore, Reason: reason}
 		return []streamFrame{{jsonFrame{f}, "lost " + reason}}
 	})

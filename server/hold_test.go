@@ -163,7 +163,7 @@ func TestRefusalsBeforeWaitingKeepTheirStatus(t *testing.T) {
 		"/v1/semaphores/db/hold?ttl=0":          {400, "bad_request"},
 		"/v1/semaphores/db/hold?ttl=2h":         {400, "bad_request"},
 		"/v1/semaphores/db/hold?wait=25h":       {400, "bad_request"},
-		"/v1/semaphores/db/hold?grace=1s":       {400, "bad_request"},
+		"/v1/semaphores/db/hold?grace=1":        {400, "bad_request"},
 		"/v1/semaphores/db/hold?wait=1s&wait=1": {400, "bad_request"},
 	} {
 		if w := s.request("POST", target, ""); w.Code != want.status || members(t, w)["kind"] != want.kind {

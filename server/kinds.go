@@ -20,6 +20,8 @@ var (
 	kindUnknownLease       = kind{"unknown_lease", http.StatusNotFound, "There is no such lease"}
 	kindMethodNotAllowed   = kind{"method_not_allowed", http.StatusMethodNotAllowed, "The method does not fit the path"}
 	kindDefinitionConflict = kind{"definition_conflict", http.StatusConflict, "The semaphore was created by another definition"}
+	kindSuperseded         = kind{"superseded", http.StatusConflict, "The same request was made again"}
+	kindInProgress         = kind{"in_progress", http.StatusConflict, "The same request is under way elsewhere"}
 	kindSemaphoreInUse     = kind{"semaphore_in_use", http.StatusConflict, "The semaphore has holders"}
 	kindLeaseExpired       = kind{"lease_expired", http.StatusGone, "The lease has expired"}
 	kindLeaseReleased      = kind{"lease_released", http.StatusGone, "The lease was released"}
@@ -29,6 +31,8 @@ var (
 	kindWrongHost          = kind{"wrong_host", http.StatusMisdirectedRequest, "This server does not go by this name"}
 	kindInvalidDefinition  = kind{"invalid_definition", http.StatusUnprocessableEntity, "The definition cannot be"}
 	kindWeightExceedsLimit = kind{"weight_exceeds_limit", http.StatusUnprocessableEntity, "More permits than the semaphore has"}
+	kindKeyReused          = kind{"key_reused", http.StatusUnprocessableEntity, "The key was used for another request"}
+	kindBadTicket          = kind{"bad_ticket", http.StatusUnprocessableEntity, "The ticket is not of this request"}
 	kindNoPermit           = kind{"no_permit", http.StatusLocked, "No permit was free in time"}
 	kindClientLimit        = kind{"client_limit", http.StatusTooManyRequests, "This client has too much under way"}
 	kindTooManyWaiters     = kind{"too_many_waiters", http.StatusTooManyRequests, "Too many wait already"}
@@ -50,6 +54,8 @@ var kinds = []kind{
 	kindUnknownLease,
 	kindMethodNotAllowed,
 	kindDefinitionConflict,
+	kindSuperseded,
+	kindInProgress,
 	kindSemaphoreInUse,
 	kindLeaseExpired,
 	kindLeaseReleased,
@@ -59,6 +65,8 @@ var kinds = []kind{
 	kindWrongHost,
 	kindInvalidDefinition,
 	kindWeightExceedsLimit,
+	kindKeyReused,
+	kindBadTicket,
 	kindNoPermit,
 	kindClientLimit,
 	kindTooManyWaiters,

@@ -27,7 +27,7 @@ func appendLease(b []byte, l *engine.Lease) []byte {
 		b = strconv.AppendInt(append(b, `,"validity_ms":`...), l.Validity.Milliseconds(), 10)
 		b = strconv.AppendInt(append(b, `,"renew_after_ms":`...), l.RenewAfter.Milliseconds(), 10)
 	}
-	return append(b, `,"replayed":false`...)
+	return strconv.AppendBool(append(b, `,"replayed":`...), l.Replayed)
 }
 
 // appendReleased appends the members of what a release did.

@@ -174,11 +174,13 @@ func (m *metrics) acquired(semaphore string, err error, waited time.Duration) {
 
 func (m *metrics) released(reason string) { m.releases.WithLabelValues(reason).Inc() }
 
-// ended counts the end of a lease that was held over the channel.
-func (m *metrics) ended(reason string, held time.Duration) {
+// ended counts the end of a lease that was held over the channel since granted.
+func (m *metrics) ended(reason string, granted time.Time) {
 	m.released(reason)
-	m.hold.Observe(held.Seconds())
+	m.heldFor(granted)
 }
+
+func (m *metrics) heldFor(granted time.Time) { m.hold.Observe(time.Since(granted).Seconds()) }
 
 func (m *metrics) lostLease(semaphore, reason string) {
 	m.lost.WithLabelValues(m.label(semaphore), reason).Inc()

@@ -121,7 +121,13 @@ func TestWhatIsDocumentedIsAnsweredAsDocumented(t *testing.T) {
 		{"renew", "/v1/semaphores/short/renew", `{"lease":"nobody's"}`, 404, ""},
 		{"release", "/v1/semaphores/short/release", `{"lease":"nobody's"}`, 404, ""},
 		{"release", "/v1/semaphores/short/release", `{"lease":"nobody's","keep":-1}`, 400, ""},
-		{"hold", "/v1/semaphores/short/hold", `{"permits":1,"wait":"1s"}`, 200, ""},
+		{"acquire", "/v1/semaphores/short/acquire", `{"wait":"0"}`, 200, "Idempotency-Key: one"},
+		{"acquire", "/v1/semaphores/short/acquire", `{"wait":"1s","key":"one"}`, 200, ""},
+		{"acquire", "/v1/semaphores/short/acquire", `{"key":"one","permits":2}`, 422, ""},
+		{"release", "/v1/semaphores/short/release", `{"lease":"LEASE"}`, 200, ""},
+		{"acquire", "/v1/semaphores/short/acquire", `{"key":"one"}`, 410, ""},
+		{"hold", "/v1/semaphores/short/hold", `{"key":"one"}`, 410, ""},
+		{"hold", "/v1/semaphores/short/hold", `{"permits":1,"wait":"1s","grace":"0s"}`, 200, ""},
 		{"hold", db + "/hold", `{"permits":2,"wait":"0"}`, 423, ""},
 		{"hold", db + "/hold", `{"permits":9}`, 422, ""},
 		{"hold", "/v1/semaphores/none/hold", ``, 404, ""},
@@ -285,6 +291,8 @@ func wordsOf(v reflect.Type) map[string]any {
 			words[name] = true
 		case reflect.Pointer:
 			words[name] = wordsOf(f.Type.Elem())
+		case reflect.Struct: // embedded
+			maps.Copy(words, wordsOf(f.Type))
 		}
 	}
 	return words
@@ -297,6 +305,17 @@ func TestTheDecoderKnowsTheDocumentedWords(t *testing.T) {
 		read       func(*params) error
 	}{
 		{acquireBody{}, func(p *params) error { _, err := p.ask(engine.HolderInfo{}, everyone, engine.WaitMax); return err }},
+		{holdBody{}, func(p *params) error {
+			p.grace()
+			_, err := p.ask(engine.HolderInfo{}, everyone, engine.WaitMaxChannel)
+			return err
+		}},
+		{attachBody{}, func(p *params) error {
+			p.text("semaphore", engine.NameMax)
+			p.capability()
+			p.grace()
+			return p.end()
+		}},
 		{definitionBody{}, func(p *params) error {
 			_, invalid := p.definition(engine.Definition{})
 			return firstError(p.end(), invalid)

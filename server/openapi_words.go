@@ -10,7 +10,22 @@ type acquireBody struct {
 	TTL      string      `json:"ttl,omitempty" example:"1h"`                 // from 1s to the semaphore's ttl_max; 0: until released, for operators
 	Holder   string      `json:"holder,omitempty" maxLength:"128" example:"db7/nightly"`
 	Priority int         `json:"priority,omitempty" minimum:"-100" maximum:"100" default:"0"` // a head start of priority_step each; capped by the token
+	Key      string      `json:"key,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9._~-]+$"`  // names the request: made again, it is the same one; of the principal and the semaphore alone
+	Ticket   string      `json:"ticket,omitempty"`                                            // of a refusal: resumes the place in line, for 10 minutes
 	Create   *createBody `json:"create,omitempty"`                                            // makes the semaphore when there is none; in a form, and in short, its limit alone
+}
+
+// holdBody asks for permits that are held as long as a connection lives.
+type holdBody struct {
+	acquireBody
+	Grace string `json:"grace,omitempty" example:"30s" default:"0s"` // up to 10m: how long the lease lives on, renewed, when the connection has ended, to be attached
+}
+
+// attachBody takes a lease over.
+type attachBody struct {
+	Semaphore string `json:"semaphore"`
+	Lease     string `json:"lease"`
+	Grace     string `json:"grace,omitempty" default:"0s"`
 }
 
 // createBody is a semaphore that is created on use.

@@ -30,6 +30,8 @@ type problem struct {
 	InUse        *int            `json:"in_use,omitempty"`
 	Waiting      *int            `json:"waiting,omitempty"`
 	Ahead        *int            `json:"ahead,omitempty"`
+	PlaceKeptMS  int64           `json:"place_kept_ms,omitempty"` // for so long the key of the request resumes its place at this replica
+	Ticket       string          `json:"ticket,omitempty"`        // resumes its place at any replica, for 10 minutes
 	RetryAfterMS *int64          `json:"retry_after_ms,omitempty"`
 	Yours        *definitionJSON `json:"yours,omitempty"`
 	Existing     *definitionJSON `json:"existing,omitempty"`
@@ -76,6 +78,9 @@ var sentinels = []struct {
 	{engine.ErrDraining, kindDraining},
 	{engine.ErrTooManyWaiters, kindTooManyWaiters},
 	{engine.ErrTooManySemaphores, kindTooManySemaphores},
+	{engine.ErrSuperseded, kindSuperseded},
+	{engine.ErrKeyReused, kindKeyReused},
+	{engine.ErrBadTicket, kindBadTicket},
 	{engine.ErrRevMismatch, kindRevMismatch},
 	{engine.ErrSemaphoreInUse, kindSemaphoreInUse},
 	{engine.ErrUnknownLease, kindUnknownLease},
@@ -99,6 +104,11 @@ func problemOf(err error) *problem {
 	if e, ok := errors.AsType[*engine.DefinitionConflict](err); ok {
 		p := newProblem(kindDefinitionConflict, "%s", e.Error())
 		p.Yours, p.Existing = new(definitionOf(e.Yours)), new(definitionOf(e.Existing))
+		return p
+	}
+	if e, ok := errors.AsType[*engine.DrainingError](err); ok {
+		p := newProblem(kindDraining, "%s", e.Error())
+		p.Ticket = e.Ticket
 		return p
 	}
 	if e, ok := errors.AsType[*engine.InvalidError](err); ok {
@@ -137,7 +147,19 @@ func problemOfEcho(e *echo.HTTPError) *problem {
 func noPermit(r engine.Refusal) *problem {
 	p := newProblem(kindNoPermit, "%d of %d permits are in use and %d wait", r.InUse, r.Limit, r.Waiting)
 	p.Limit, p.InUse, p.Waiting, p.Ahead = &r.Limit, &r.InUse, &r.Waiting, &r.Ahead
+	p.PlaceKeptMS, p.Ticket = r.PlaceKept.Milliseconds(), r.Ticket
 	p.RetryAfterMS = new(r.RetryAfter.Milliseconds())
+	return p
+}
+
+// askFailed is the error of a request for permits: where the nodes do not agree on what became of it, it is in progress.
+// (A renewal that meets the same has not been confirmed.)
+func askFailed(err error) error {
+	if !errors.Is(err, engine.ErrInProgress) {
+		return err
+	}
+	p := newProblem(kindInProgress, "%s", engine.ErrInProgress.Error())
+	p.cause = err
 	return p
 }
 
@@ -162,8 +184,9 @@ const (
 // retryAfter returns the seconds after which to try again, at random from about half the hint to the hint
 // and a half; 0 if trying again will not help.
 func (p *problem) retryAfter() int {
-	switch p.Status {
-	case http.StatusLocked, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	switch {
+	case p.Status == http.StatusLocked || p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable:
+	case p.Kind == kindInProgress.name:
 	default:
 		return 0
 	}

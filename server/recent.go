@@ -33,6 +33,12 @@ func (r *recent) get(key string) string {
 	return r.old[key]
 }
 
+// forget drops a word.
+func (r *recent) forget(key string) {
+	delete(r.young, key)
+	delete(r.old, key)
+}
+
 // sharedRecent is a recent for several goroutines.
 type sharedRecent struct {
 	mu sync.Mutex

@@ -48,7 +48,7 @@ func (s *Server) release(c echo.Context, who *principal) error {
 	if err != nil {
 		return err
 	}
-	if !released.Held {
+	if !released.Held && !released.Again {
 		s.metrics.released("released")
 	}
 	if wantsText(c.Request()) {

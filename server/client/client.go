@@ -62,7 +62,12 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // kind no_permit when there was none in time. When ctx ends first the server gives back what it granted.
 func (c *Client) Acquire(ctx context.Context, semaphore string, ask Ask) (Lease, error) {
 	var l leaseJSON
-	err := c.do(ctx, http.MethodPost, path(semaphore, "acquire"), nil, ask.json(), &l)
+	var header http.Header
+	body := ask.json()
+	if body.Key != "" { // in the header it also lets net/http repeat the request where a connection breaks
+		header, body.Key = http.Header{"Idempotency-Key": {body.Key}}, ""
+	}
+	err := c.do(ctx, http.MethodPost, path(semaphore, "acquire"), header, body, &l)
 	return l.lease(), err
 }
 

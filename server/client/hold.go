@@ -39,6 +39,20 @@ func (ch *Channel) Acquire(ctx context.Context, semaphore string, ask Ask) (*Hol
 	return a.hold, err
 }
 
+// Attach takes over a lease that is held elsewhere: over HTTP, by a channel that has ended, through another replica. From then on
+// it lives as long as this channel, and for grace after that. A *Problem tells that it is over. When ctx ends first, it may be
+// this channel's all the same.
+func (ch *Channel) Attach(ctx context.Context, semaphore, capability string, grace time.Duration) (*Hold, error) {
+	ref, heard, err := ch.ask(func(ref string) any {
+		return attachJSON{Type: "attach", Ref: ref, Semaphore: semaphore, Lease: capability, Grace: grace.String()}
+	})
+	if err != nil {
+		return nil, err
+	}
+	a, err := ch.wait(ctx, ref, heard)
+	return a.hold, err
+}
+
 // cancel tells the server that nobody waits for an answer; what it has granted by then it takes back.
 func (ch *Channel) cancel(of string, heard chan answer) error {
 	select {

@@ -9,19 +9,21 @@ import (
 
 // Problem is what a server answers instead of doing what it was asked. Kind is stable: programs may rely on it.
 type Problem struct {
-	Status     int           `json:"status"`
-	Kind       string        `json:"kind"`
-	Title      string        `json:"title"`
-	Detail     string        `json:"detail"`
-	Field      string        `json:"field"`
-	Limit      int           `json:"limit"`
-	Requested  int           `json:"requested"`
-	Weight     int           `json:"weight"`
-	InUse      int           `json:"in_use"`
-	Waiting    int           `json:"waiting"`
-	Ahead      int           `json:"ahead"`
-	RequestID  string        `json:"request_id"`
-	RetryAfter time.Duration `json:"-"` // 0: none was told
+	Status      int           `json:"status"`
+	Kind        string        `json:"kind"`
+	Title       string        `json:"title"`
+	Detail      string        `json:"detail"`
+	Field       string        `json:"field"`
+	Limit       int           `json:"limit"`
+	Requested   int           `json:"requested"`
+	Weight      int           `json:"weight"`
+	InUse       int           `json:"in_use"`
+	Waiting     int           `json:"waiting"`
+	Ahead       int           `json:"ahead"`
+	PlaceKeptMS int64         `json:"place_kept_ms"` // for so long Ask.Key resumes the place at this replica
+	Ticket      string        `json:"ticket"`        // for Ask.Ticket
+	RequestID   string        `json:"request_id"`
+	RetryAfter  time.Duration `json:"-"` // 0: none was told
 }
 
 func (p *Problem) Error() string {

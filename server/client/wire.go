@@ -12,11 +12,19 @@ type askJSON struct {
 	TTL       string      `json:"ttl,omitempty"`
 	Holder    string      `json:"holder,omitempty"`
 	Priority  int         `json:"priority,omitempty"`
+	Key       string      `json:"key,omitempty"`
+	Ticket    string      `json:"ticket,omitempty"`
+	Grace     string      `json:"grace,omitempty"`
 	Create    *Definition `json:"create,omitempty"`
 }
 
 func (a Ask) json() askJSON {
-	j := askJSON{Permits: a.Permits, TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Create: a.Create}
+	j := askJSON{
+		Permits: a.Permits, TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Key: a.Key, Ticket: a.Ticket, Create: a.Create,
+	}
+	if a.Grace > 0 {
+		j.Grace = a.Grace.String()
+	}
 	switch a.Wait {
 	case 0:
 	case NoWait:
@@ -36,6 +44,14 @@ func ttlText(ttl time.Duration) string {
 	default:
 		return ttl.String()
 	}
+}
+
+type attachJSON struct {
+	Type      string `json:"type"`
+	Ref       string `json:"ref"`
+	Semaphore string `json:"semaphore"`
+	Lease     string `json:"lease"`
+	Grace     string `json:"grace"`
 }
 
 type releaseJSON struct {
@@ -64,13 +80,14 @@ type leaseJSON struct {
 	TTLMS        int64  `json:"ttl_ms"`
 	ValidityMS   int64  `json:"validity_ms"`
 	RenewAfterMS int64  `json:"renew_after_ms"`
+	Replayed     bool   `json:"replayed"`
 }
 
 func (l leaseJSON) lease() Lease {
 	return Lease{
 		Capability: l.Lease, ID: l.ID, Semaphore: l.Semaphore, Requested: l.Requested, Weight: l.Weight,
 		Slots: l.Slots, Fence: l.Fence, Holder: l.Holder,
-		TTL: millis(l.TTLMS), Validity: millis(l.ValidityMS), RenewAfter: millis(l.RenewAfterMS),
+		TTL: millis(l.TTLMS), Validity: millis(l.ValidityMS), RenewAfter: millis(l.RenewAfterMS), Replayed: l.Replayed,
 	}
 }
 

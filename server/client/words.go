@@ -15,6 +15,9 @@ type Ask struct {
 	TTL      time.Duration // the semaphore's; or Forever, over REST
 	Holder   string        // who people see: the server makes one up
 	Priority int           // -100 to 100
+	Key      string        // names the request: made again, at any replica, it is the same one
+	Ticket   string        // of a Problem: resumes the place in line at any replica
+	Grace    time.Duration // how long the lease lives on when its channel has ended, to be attached; over the channel
 	Create   *Definition   // makes the semaphore when there is none
 }
 
@@ -44,6 +47,7 @@ type Lease struct {
 	TTL        time.Duration
 	Validity   time.Duration
 	RenewAfter time.Duration
+	Replayed   bool // it was granted before, to the same request or to whom it was attached from
 }
 
 // Released tells what a release did.
