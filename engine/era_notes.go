@@ -72,8 +72,11 @@ func (e *Engine) suspendJumped(probes []*Probe) {
 		jumped, reason := p.jumped, p.status.Reason
 		p.mu.Unlock()
 		pr := probes[i]
-		if !jumped || pr == nil || pr.Refusal != nil || pr.Record == nil || pr.Record.State != StateOK || p.header.Load() == nil {
+		if !jumped || pr == nil || pr.Refusal != nil || pr.Record == nil || pr.Record.State != StateOK || pr.Record.Cluster != e.clusterID() {
 			continue
+		}
+		if p.header.Load() == nil { // it jumped before it voted here for the first time
+			p.header.Store(&Header{Cluster: pr.Record.Cluster, Index: pr.Record.Index, Known: e.learn(pr.Record.Known)})
 		}
 		p.node.Send(p.call(&Suspend{Reason: reason}, 0, nil, func(*Answer) {}))
 	}

@@ -93,7 +93,7 @@ func TestTheVeryFirstStartNeedsEveryNode(t *testing.T) {
 }
 
 // forming-stops-between-commits, and after each step before: whoever starts next forms one cluster.
-func TestAFormingThatStoppedMidwayIsTakenUp(t *testing.T) {
+func TestScheduleFormingStopsBetweenCommits(t *testing.T) {
 	for steps := range 9 {
 		t.Run(fmt.Sprint(steps, " steps"), func(t *testing.T) {
 			fresh(t, 3, func(t *testing.T, c *enginetest.Cluster) {

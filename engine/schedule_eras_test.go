@@ -371,7 +371,7 @@ func TestScheduleReseedStopsBeforeCommitThenPowerCut(t *testing.T) {
 	})
 }
 
-// replaced-instance-as-source, two-instances-of-one-node, different-node-lists: R1's list has C, R2's a new D under the same index ->
+// two-instances-of-one-node: R1's list has C, R2's a new D under the same index ->
 // only the later era's instance votes, there is one replacement, and it is told.
 func TestScheduleTwoInstancesOfOneNode(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
