@@ -198,6 +198,7 @@ func TestWhatCannotBeEndsTheStartWithAPlainWord(t *testing.T) {
 		{"a directory in use", []string{"--listen", "127.0.0.1:0", "--data", inUse}, 78, "in use by another process"},
 		{"two stores", []string{"--data", inUse, "--redis", "127.0.0.1:6379"}, 78, "exclude each other"},
 		{"a prefix of nothing", []string{"--redis-prefix", "x"}, 78, "--redis-prefix is for --redis"},
+		{"durable nodes that are none", []string{"--durable-nodes"}, 78, "--durable-nodes is for --redis"},
 		{"an even number of nodes", []string{"--listen", "127.0.0.1:0", "--redis", "127.0.0.1:1,127.0.0.1:2"}, 78, "odd number"},
 		{"an address of no Redis", []string{"--listen", "127.0.0.1:0", "--redis", "http://u:secret@x"}, 78, "scheme"},
 		{"an odd prefix", []string{"--listen", "127.0.0.1:0", "--redis", "127.0.0.1:1", "--redis-prefix", "a:b"}, 78, "prefix"},

@@ -41,6 +41,7 @@ type serveFlags struct {
 	redis          []string
 	prefix         string
 	nodeTimeout    time.Duration
+	durableNodes   bool
 	maxSemaphores  int
 	maxConnections int
 	metricsNames   int
@@ -70,6 +71,8 @@ func newServe() *cobra.Command {
 	flags.StringSliceVar(&f.redis, "redis", nil, "Redis nodes instead of the embedded store, an odd number: host:port, redis:// or rediss:// URLs")
 	flags.StringVar(&f.prefix, "redis-prefix", prefixUsual, "what keys on Redis start with")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", nodeTimeoutUsual, "how long a node may take to answer")
+	flags.BoolVar(&f.durableNodes, "durable-nodes", false, "the Redis nodes keep what they have acknowledged (appendfsync always): after a power "+
+		"cut nobody waits for the longest TTL")
 	flags.IntVar(&f.maxSemaphores, "max-semaphores", engine.SemaphoresUsual, "semaphores that may be created on use")
 	flags.IntVar(&f.metricsNames, "metrics-semaphores", metricsUsual, "semaphores with a label of their own in /metrics; the rest are added up")
 	flags.IntVar(&f.maxConnections, "max-connections", connectionsUsual, "connections beyond it are turned away; less where the limit of open files is")
@@ -88,6 +91,7 @@ func (f *serveFlags) validate(given func(flag string) bool) error {
 	redis := len(f.redis) > 0
 	check(!redis || !given("data"), "--data and --redis exclude each other: permits live in one directory, or on Redis")
 	check(redis || !given("redis-prefix"), "--redis-prefix is for --redis")
+	check(redis || !f.durableNodes, "--durable-nodes is for --redis: the embedded store knows by itself what it has lost")
 	check(f.nodeTimeout >= nodeTimeoutMin && f.nodeTimeout <= nodeTimeoutMax, "--node-timeout must be %v to %v", nodeTimeoutMin, nodeTimeoutMax)
 	check(f.maxSemaphores >= 1, "--max-semaphores must be at least 1")
 	check(f.metricsNames >= 1, "--metrics-semaphores must be at least 1")
@@ -113,7 +117,7 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 		return err
 	}
 	meter, metered := server.NewNodeMeter(nodes)
-	e, err := engine.Open(engine.Config{Nodes: metered, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores})
+	e, err := engine.Open(engine.Config{Nodes: metered, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores, DurableNodes: f.durableNodes})
 	if err != nil {
 		return misconfigured("--redis: %w", err)
 	}
