@@ -47,6 +47,9 @@ func (f *found) takeable() *Record {
 
 // attach takes a lease over from the replica that has it, or from the life before a restart.
 func (e *Engine) attach(ctx context.Context, s *semaphore, f *found) (*lease, error) {
+	if err := s.learn(ctx); err != nil { // it is renewed by hold_max, also where nobody has asked for the semaphore
+		return nil, err
+	}
 	was := f.best
 	owner := Owner{Gen: f.owner(was.By).Gen + 1, Nonce: newID()}
 	op := &Attach{

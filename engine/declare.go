@@ -27,6 +27,25 @@ func (s *semaphore) read() {
 	})
 }
 
+// learn reads the definition if this replica does not know any.
+func (s *semaphore) learn(ctx context.Context) error {
+	known := false
+	s.locked(func() { known = s.def != nil })
+	if known {
+		return nil
+	}
+	st, ballot, err := s.e.readDefinition(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	s.locked(func() {
+		if s.def == nil && st != nil {
+			s.def, s.ballot = st, ballot
+		}
+	})
+	return nil
+}
+
 // heardOf reads the definition if a quorum names another than this replica knows: another replica has changed it. mu is held.
 func (s *semaphore) heardOf(ballot Ballot) {
 	if ballot != s.ballot && s.def != nil {

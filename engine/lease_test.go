@@ -294,3 +294,23 @@ func TestALeaseIsRenewedNoMoreAfterHoldMax(t *testing.T) {
 		s.empty()
 	})
 }
+
+// Whoever takes a lease over knows hold_max, though nobody has asked for the semaphore there.
+func TestHoldMaxHoldsWhereALeaseWasTakenOver(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 2, HoldMax: 45 * time.Second})
+		kept, l := r1.ask(engine.Ask{Kept: true}), r1.acquire(engine.Ask{TTL: time.Minute})
+		time.Sleep(time.Second)
+		attached := r2.attach(kept.mustHold())
+		attached.mustHold()
+		time.Sleep(45 * time.Second)
+		var old *engine.InvalidError
+		if got, err := s.player().renew(l, 0).verdict(); !errors.As(err, &old) || old.Field != "lease" {
+			t.Errorf("renewed after hold_max: %+v, %v", got, err)
+		}
+		time.Sleep(30 * time.Second)
+		attached.mustBeLost("expired")
+		s.empty()
+	})
+}

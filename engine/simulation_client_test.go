@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,8 +151,9 @@ func (c *client) renew(t *tale) {
 		w.steps++
 		switch {
 		case err == nil:
-			w.violated(t.checkRenewed(l, ttl))
+			w.violated(cmp.Or(t.checkRenewed(l, ttl), t.checkAge(asked)))
 			t.prolonged(asked, l.Validity)
+		case t.isOld(err):
 		case t.valid() && !w.mayBeAway(e, err, asked):
 			w.violatedf("a valid lease %s of %s was not renewed: %w", t.lease.ID, t.semaphore, err)
 		case t.released && errors.Is(err, engine.ErrLeaseReleased), errors.Is(err, engine.ErrLeaseExpired), w.mayBeAway(e, err, asked):
@@ -160,6 +162,22 @@ func (c *client) renew(t *tale) {
 			w.violatedf("the renewal of lease %s of %s: %w", t.lease.ID, t.semaphore, err)
 		}
 	})
+}
+
+// isOld reports whether err is what is said of a lease that has reached hold_max, and it may have. w.mu is held.
+func (t *tale) isOld(err error) bool {
+	var invalid *engine.InvalidError
+	most := t.w.planned(t.semaphore).def.HoldMax
+	return errors.As(err, &invalid) && invalid.Field == "lease" && most > 0 && t.w.now()-t.asked >= most-most/1000-slack
+}
+
+// checkAge: no lease is renewed that was older than hold_max already when that was asked for. w.mu is held.
+func (t *tale) checkAge(asked time.Duration) error {
+	most, age := t.w.planned(t.semaphore).def.HoldMax, asked-t.granted
+	if most == 0 || t.lease.TTL == engine.Never || age <= most+most/1000+slack {
+		return nil
+	}
+	return fmt.Errorf("lease %s of %s was renewed at the age of %v; hold_max is %v", t.lease.ID, t.semaphore, age, most)
 }
 
 // checkRenewed says what is wrong with a lease as a renewal returns it. w.mu is held.
