@@ -154,7 +154,7 @@ func TestEventsGoOnBehindTheLastThatWasHeardAndAGapIsSaid(t *testing.T) {
 			t.Errorf("%s: %v", test.id, v)
 		}
 		first, v := behind()
-		if v["type"] != eventTokens {
+		if v["semaphore"] != nil {
 			t.Errorf("%v", v)
 		}
 		for range eventsMax - 1 {
@@ -201,7 +201,7 @@ func TestEventsOfASemaphoreAreForThoseWhoseTokenNamesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := next(); v != nil; _, v = next() {
-		if v["type"] != eventTokens {
+		if v["semaphore"] != nil {
 			t.Errorf("%v", v)
 		}
 	}

@@ -44,7 +44,7 @@ func serve(t *testing.T, change ...func(*Config)) *served {
 // serveInBubble is serve in a bubble of synctest: connections are pipes, and clocks are the bubble's.
 func serveInBubble(t *testing.T) *served {
 	t.Helper()
-	l := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
+	l := newPipes()
 	s := serveOn(t, l, l.dial, enginetest.Now())
 	time.Sleep(time.Second) // no node's clock shows 0
 	return s
@@ -57,7 +57,13 @@ func serveOn(t *testing.T, l net.Listener, dial dialer, now func() time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
-	meter, nodes := NewNodeMeter([]engine.Node{node})
+	return serveNodes(t, []engine.Node{node}, l, dial, now, change...)
+}
+
+// serveNodes is serveOn for other nodes.
+func serveNodes(t *testing.T, nodes []engine.Node, l net.Listener, dial dialer, now func() time.Duration, change ...func(*Config)) *served {
+	t.Helper()
+	meter, nodes := NewNodeMeter(nodes)
 	e, err := engine.Open(engine.Config{Nodes: nodes, Now: now})
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +96,19 @@ func serveOn(t *testing.T, l net.Listener, dial dialer, now func() time.Duration
 	return s
 }
 
+// replicas starts n servers on three nodes, in a bubble, each on its own ways to the nodes.
+func replicas(t *testing.T, n int, faults enginetest.Faults) (list []*served, ways []enginetest.Replica) {
+	t.Helper()
+	cluster := enginetest.NewCluster(t, 3)
+	cluster.Form()
+	for range n {
+		way := cluster.Replica(faults)
+		l := newPipes()
+		list, ways = append(list, serveNodes(t, way.Nodes(), l, l.dial, cluster.Now)), append(ways, way)
+	}
+	return list, ways
+}
+
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // pipes is a listener whose connections are made in memory, for bubbles.
@@ -98,6 +117,8 @@ type pipes struct {
 	closed chan struct{}
 	once   sync.Once
 }
+
+func newPipes() *pipes { return &pipes{accept: make(chan net.Conn), closed: make(chan struct{})} }
 
 func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := net.Pipe()
