@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,17 +28,20 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Option is a part of the command line of a redis-server. Later ones win.
-type Option []string
+// Option is a part of the command line of a redis-server, or of its environment. Later ones win.
+type Option struct{ args, env []string }
 
 // AOF keeps every acknowledged write on disk.
-var AOF = Option{"--appendonly", "yes", "--appendfsync", "always"}
+var AOF = Args("--appendonly", "yes", "--appendfsync", "always")
 
 // Password makes the server ask for one.
-func Password(password string) Option { return Option{"--requirepass", password} }
+func Password(password string) Option { return Args("--requirepass", password) }
 
 // Args are arguments as redis-server takes them: Args("--maxmemory", "10mb").
-func Args(args ...string) Option { return args }
+func Args(args ...string) Option { return Option{args: args} }
+
+// Env are variables of the environment: Env("LD_PRELOAD=/tmp/shim.so").
+func Env(variables ...string) Option { return Option{env: variables} }
 
 const (
 	program     = "redis-server"
@@ -54,6 +58,7 @@ type Server struct {
 	dir  string
 	port int
 	args []string
+	env  []string
 
 	process *exec.Cmd
 	output  *output
@@ -68,7 +73,7 @@ func Start(t TB, options ...Option) *Server {
 	}
 	s := &Server{t: t, dir: t.TempDir()}
 	for _, option := range options {
-		s.args = append(s.args, option...)
+		s.args, s.env = append(s.args, option.args...), append(s.env, option.env...)
 	}
 	t.Cleanup(s.end)
 
@@ -133,6 +138,18 @@ func (s *Server) Restart() {
 	s.t.Fatalf("redistest: restart: %v", err)
 }
 
+// Forget removes what a server that was killed or stopped keeps on disk.
+func (s *Server) Forget() {
+	s.t.Helper()
+	list, err := os.ReadDir(s.dir)
+	for _, entry := range list {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, entry.Name())))
+	}
+	if err != nil {
+		s.t.Fatalf("redistest: %v", err)
+	}
+}
+
 // Pause stops the server in its tracks until Resume; its connections stay open.
 func (s *Server) Pause() {
 	s.t.Helper()
@@ -171,6 +188,7 @@ func (s *Server) run() error {
 	}
 	s.output, s.ended = &output{}, make(chan struct{})
 	process := exec.Command(program, append(args, s.args...)...)
+	process.Env = append(os.Environ(), s.env...)
 	process.Stdout, process.Stderr = s.output, s.output
 	process.SysProcAttr = dieWithParent()
 	if err := process.Start(); err != nil {

@@ -54,6 +54,20 @@ func TestAServerWithoutAOFForgets(t *testing.T) {
 	}
 }
 
+func TestAServerForgetsWhatItKeptOnDisk(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.AOF)
+	if err := connect(t, server, "").Set(t.Context(), "key", "value", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	server.Forget()
+	server.Restart()
+	if n := connect(t, server, "").Exists(t.Context(), "key").Val(); n != 0 {
+		t.Error("it remembers")
+	}
+}
+
 func TestAServerAsksForItsPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Password("secret"), redistest.Args("--maxmemory", "50mb"))
