@@ -109,6 +109,10 @@ func (s *semaphore) wasRead(st *stored, ballot Ballot, err error) {
 		case err != nil:
 			s.line.leave(r)
 			r.fail(s.readError(err))
+		case s.def.Deleted && r.ask.Create != nil && r.rereads < rereadsMax: // it came too late to be created for, or it was deleted since
+			r.rereads++
+			s.arrivals = append(s.arrivals, r)
+			s.read()
 		case r.phase == arriving:
 			s.admit(r)
 		default: // it was in line when the definition changed
@@ -141,8 +145,8 @@ func (s *semaphore) readError(err error) error {
 // is held.
 func (s *semaphore) refit() {
 	for _, r := range s.line.all() {
-		if r.attempt != nil {
-			continue // its verdict will tell
+		if s.line.claimsFor(r) {
+			continue // its verdict will tell, or what is read for it
 		}
 		if s.def.Deleted {
 			s.line.leave(r)

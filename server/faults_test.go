@@ -273,3 +273,33 @@ func TestTwoSpellingsOfANameAreOneSemaphore(t *testing.T) {
 		}
 	}
 }
+
+// Whoever brings the definition is not told that there is none, however often somebody deletes the semaphore meanwhile.
+func TestACreationThatMeetsADeletionIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var all, deleter sync.WaitGroup
+	done := make(chan struct{})
+	deleter.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				s.request("DELETE", "/v1/semaphores/db?break=true", "")
+			}
+		}
+	})
+	for range 4 {
+		all.Go(func() {
+			for range 300 {
+				if _, err := s.client.Acquire(t.Context(), "db", client.Ask{Wait: client.NoWait, Create: &client.Definition{Limit: 2000}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(done)
+	deleter.Wait()
+}
