@@ -29,8 +29,8 @@ race: tools ## run all tests under the race detector, in random order
 
 ci: tidy fmtcheck openapicheck lint race sim ## what CI runs
 
-tools: ## install what tests start, redis-server, nginx and curl, where that may be
-	@for tool in redis-server:redis-server nginx:nginx-light curl:curl; do \
+tools: ## install what tests start, redis-server, nginx, curl and cc, where that may be
+	@for tool in redis-server:redis-server nginx:nginx-light curl:curl cc:build-essential; do \
 		PATH="$$PATH:/usr/sbin" command -v $${tool%:*} >/dev/null && continue; \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $${tool#*:} >/dev/null || exit 1; \

@@ -160,6 +160,32 @@ func TestAMissingProgramFailsTheTest(t *testing.T) {
 	}
 }
 
+func TestAShimShiftsTheClockOfAServerThatRunsAndSlowsItsDisk(t *testing.T) {
+	t.Parallel()
+	shim := redistest.NewShim(t)
+	server := redistest.Start(t, redistest.AOF, shim.Option())
+	client := connect(t, server, "")
+	for _, shift := range []time.Duration{0, time.Hour, -time.Hour, 300 * time.Millisecond} {
+		shim.Shift(shift)
+		before := time.Now()
+		seconds, err := client.Eval(t.Context(), "local t = redis.call('TIME'); return t[1] * 1000000 + t[2]", nil).Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := time.UnixMicro(seconds); now.Before(before.Add(shift-time.Millisecond)) || now.After(time.Now().Add(shift+time.Millisecond)) {
+			t.Errorf("shifted by %v it says %v at %v", shift, now, before)
+		}
+	}
+	shim.SlowSync(200 * time.Millisecond)
+	start := time.Now()
+	if err := client.Set(t.Context(), "key", "value", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 200*time.Millisecond {
+		t.Errorf("it wrote to a slow disk within %v", took)
+	}
+}
+
 // recorder is a test that keeps its failure.
 type recorder struct {
 	redistest.TB
