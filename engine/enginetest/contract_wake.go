@@ -65,6 +65,16 @@ var wakeRules = []rule{
 		c.expect(engine.SaysReleased, c.release("S2"))
 		c.wokenWith(place.Order, 2, 2) // the one just freed, not the first one
 	}},
+	{"a slot in use beyond the limit takes one below it: there is room for the head when that is free, too", func(c *contract) {
+		place := c.full(3, 1)
+		c.define(engine.Value{Limit: 2})
+		c.expect(engine.SaysReleased, c.release("S1"))
+		c.noWake()
+		c.expect(engine.SaysOver, c.claimOf(other, "L")) // which looks after the head, too
+		c.noWake()
+		c.expect(engine.SaysReleased, c.release("S2"))
+		c.wokenWith(place.Order, 1, 1)
+	}},
 	{"only the head is woken", func(c *contract) {
 		c.full(2, 1)
 		c.waits(other, 5, 2) // before this replica, and heavier

@@ -95,7 +95,7 @@ func (v *visit) wakeHead(spared string) {
 	}
 	limit := m.limit()
 	i := slices.IndexFunc(m.line, func(p *place) bool { return !p.passedOver(v.now) && p.Weight <= limit })
-	free := m.free(limit)
+	free := limit - m.used.count // each slot in use beyond the limit takes one below it out of reach: quorum.ShrinkBound
 	if i < 0 || free < m.line[i].Weight {
 		return
 	}

@@ -106,7 +106,7 @@ local function open_line(text)
     if not head or not s.defined or s.paused or s.wait and now < s.wait then
       return
     end
-    local room = s.limit - below(s.limit)
+    local room = s.limit - s.used -- each slot in use beyond the limit takes one below it out of reach
     if room < head.weight or head.order == line.stated or head.replica == spared then
       return
     end
