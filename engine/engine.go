@@ -65,6 +65,10 @@ type Engine struct {
 	recovering map[int]bool  // positions of nodes that an operator has given up; nil: none
 	allHeard   bool
 	changed    chan struct{} // closed and replaced when one of these changes
+
+	valueChanged chan struct{} // closed and replaced when a value is heard to have changed
+
+	unwanted unwanted
 }
 
 // Open starts the nodes and an engine on them. It returns at once, while connections are still being made; Ready tells
@@ -90,7 +94,7 @@ func Open(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, replica: newID(), quorum: quorum.Size(n), steer: steering{wake: make(chan struct{}, 1)},
 		keeper: &keeper{now: cfg.Now, wake: make(chan struct{}, 1)}, sems: map[string]*semaphore{},
-		eras: make([]int64, n), changed: make(chan struct{}),
+		eras: make([]int64, n), changed: make(chan struct{}), valueChanged: make(chan struct{}),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	for i, node := range cfg.Nodes {

@@ -74,13 +74,15 @@ const (
 	tombstoneMax     = time.Hour               // the longest life of a tombstone
 	dropLeases       = 1000                    // ended leases, cooling entries and places dropped in one call
 	dropSlots        = 10_000                  // slots freed by that in one call, the first entry aside
+	blobComing       = time.Hour               // after its last piece a blob that is not whole is forgotten
 )
 
 // NodeLimits are the constants of the rules that both kinds of node apply; exported for them.
 var NodeLimits = struct {
 	PlaceLapse, PlacePassedAfter, Early, Late, TombstoneMin, TombstoneMax time.Duration
+	BlobComing                                                            time.Duration
 	DropLeases, DropSlots                                                 int
-}{placeLapse, placePassedAfter, attemptEarly, attemptLate, tombstoneMin, tombstoneMax, dropLeases, dropSlots}
+}{placeLapse, placePassedAfter, attemptEarly, attemptLate, tombstoneMin, tombstoneMax, blobComing, dropLeases, dropSlots}
 
 // Call is one request to one node.
 type Call struct {
@@ -304,8 +306,8 @@ type Prepare struct {
 }
 
 // Accept is the second half: a promise or accepted ballot larger than Ballot: SaysNo with Promise; else
-// the value is accepted: SaysAccepted. Of a semaphore, an accept that makes room wakes the head, and one of another ballot
-// than was accepted before tells every replica: a Wake of EveryReplica, which names the semaphore.
+// the value is accepted: SaysAccepted. Of a semaphore, an accept that makes room wakes the head. One of another ballot
+// than was accepted before tells every replica: a Wake of EveryReplica, which names the semaphore, or none.
 type Accept struct {
 	Kind, Name string
 	Ballot     Ballot
@@ -401,6 +403,8 @@ type Answer struct {
 	Tombstones []Tombstone
 	View       *ViewPage
 	Names      []string
+	Data       string // of get_blob
+	Pieces     int    // likewise
 	Promise    Ballot
 	Value      Value
 	Node       *NodeRecord
@@ -528,7 +532,8 @@ func (o Order) Compare(p Order) int {
 // IsZero reports whether o is no order at all.
 func (o Order) IsZero() bool { return o == Order{} }
 
-// EveryReplica is the replica of a Wake that goes to all: the semaphore's definition has changed. Its other fields are zero.
+// EveryReplica is the replica of a Wake that goes to all: the semaphore's definition has changed, or if it names none a register of
+// the cluster. Its other fields are zero.
 const EveryReplica = "*"
 
 // Wake is the message of a node to the replica of the head of a line: there is room for it.

@@ -268,6 +268,10 @@ func (s *semaphore) reconcileAt(i int) {
 
 // woken takes in a node's message that there is room for a place of ours.
 func (e *Engine) woken(p *peer, w Wake) {
+	if w.Semaphore == "" {
+		e.announceRegister()
+		return
+	}
 	s := e.known(w.Semaphore)
 	switch {
 	case s == nil && w.Order.Replica == EveryReplica:

@@ -45,6 +45,7 @@ func Contract(t *testing.T, open func(*testing.T) Subject) {
 		{"line", lineRules},
 		{"wake", wakeRules},
 		{"registers", registerRules},
+		{"blobs", blobRules},
 		{"changes", changeRules},
 		{"reading", readingRules},
 		{"ends", endRules},

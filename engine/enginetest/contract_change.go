@@ -28,14 +28,22 @@ var changeRules = []rule{
 		c.expect(engine.SaysAccepted, accept)
 		c.noChange()
 	}},
-	{"a promise, a drop and a register of the cluster tell nobody", func(c *contract) {
+	{"a change of a register of the cluster names no semaphore", func(c *contract) {
+		c.form()
+		c.listening()
+		accept := &engine.Accept{Kind: engine.RegisterCluster, Name: sem, Ballot: c.ballot(), Value: engine.Value{Data: "x"}}
+		c.expect(engine.SaysAccepted, accept)
+		c.changed("")
+		c.expect(engine.SaysAccepted, accept)
+		c.noChange()
+	}},
+	{"a promise and a drop tell nobody", func(c *contract) {
 		c.form()
 		c.listening()
 		ballot := c.define(engine.Value{Deleted: true})
 		c.changed(sem)
 		c.expect(engine.SaysDone, &engine.Drop{Kind: engine.RegisterSemaphore, Name: sem, Ballot: ballot})
 		c.expect(engine.SaysPromised, &engine.Prepare{Kind: engine.RegisterSemaphore, Name: sem, Ballot: c.ballot()})
-		c.write(engine.RegisterCluster, sem, engine.Value{Limit: 1})
 		c.noChange()
 	}},
 	{"whoever waits there is woken besides", func(c *contract) {

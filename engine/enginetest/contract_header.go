@@ -72,6 +72,7 @@ var headerRules = []rule{
 			&engine.Prepare{Kind: engine.RegisterSemaphore, Name: sem, Ballot: c.ballot()},
 			&engine.Accept{Kind: engine.RegisterSemaphore, Name: sem, Ballot: c.ballot()},
 			&engine.Peek{Kind: engine.RegisterSemaphore, Name: sem}, &engine.Drop{Kind: engine.RegisterSemaphore, Name: sem},
+			&engine.PutBlob{Sum: "1f", Pieces: 1}, &engine.GetBlob{Sum: "1f"}, &engine.DropBlob{Sum: "1f"}, &engine.Blobs{},
 		} {
 			c.want(engine.SaysStale, c.send(&stale, c.now(), engine.Placement{}, op))
 			c.want(engine.SaysLate, c.send(c.header, c.now()-time.Minute.Microseconds(), engine.Placement{}, op))

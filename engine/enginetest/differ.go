@@ -180,7 +180,8 @@ func (d *differ) compareMemory(op engine.Op, all bool) {
 // semaphoreOf returns the semaphore that an operation is about, "" if about none.
 func semaphoreOf(op engine.Op) string {
 	switch op := op.(type) {
-	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Note, *engine.Suspend, *engine.Read:
+	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Note, *engine.Suspend, *engine.Read,
+		*engine.PutBlob, *engine.GetBlob, *engine.DropBlob, *engine.Blobs:
 		return ""
 	case *engine.Prepare:
 		return registerOf(op.Kind, op.Name)

@@ -54,3 +54,8 @@ func (c *Cluster) Records(semaphore, lease string) []*engine.Record {
 	}
 	return records
 }
+
+// Blobs are the sums of the blobs that the server has.
+func (s *Server) Blobs() []string {
+	return s.Execute(s.header(), 0, engine.Placement{}, &engine.Blobs{}).Names
+}

@@ -72,7 +72,13 @@ func words(op engine.Op) []string {
 		return []string{op.Name, op.Kind}
 	case *engine.Read:
 		return []string{op.Semaphore}
-	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Note, *engine.Suspend:
+	case *engine.PutBlob:
+		return []string{op.Sum}
+	case *engine.GetBlob:
+		return []string{op.Sum}
+	case *engine.DropBlob:
+		return []string{op.Sum}
+	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Note, *engine.Suspend, *engine.Blobs:
 		return nil
 	default:
 		panic(fmt.Sprintf("enginetest: unknown operation %T", op))

@@ -12,6 +12,7 @@ func (s *State) Clone() *State {
 		twin := *r
 		c.cluster[name] = &twin
 	}
+	c.blobs = s.blobs.clone()
 	if s.beside != nil {
 		c.beside = s.beside.Clone()
 	}
@@ -23,6 +24,16 @@ func (s *State) Clone() *State {
 		twin := *t
 		twin.stored, twin.semaphore = stored{}, c.semaphoreOf(t.semaphore.name)
 		c.addTombstone(&twin)
+	}
+	return c
+}
+
+// clone copies blobs that are kept in memory; those of a directory are shared.
+func (b *blobs) clone() *blobs {
+	c := openBlobs(b.dir)
+	maps.Copy(c.whole, b.whole)
+	for sum, coming := range b.coming {
+		c.coming[sum] = &comingBlob{maps.Clone(coming.pieces), coming.until}
 	}
 	return c
 }

@@ -20,6 +20,7 @@ const (
 	firstName  = "registers.db"        // the first file; who has it open has the directory
 	secondName = "leases.db"           // the second
 	asideName  = "leases-set-aside.db" // a second file that could not be used, the latest one
+	blobsName  = "blobs"               // a directory
 	freshEnd   = ".new"                // of a file that is being made
 )
 
@@ -73,6 +74,7 @@ func (o *opening) open() (*State, error) {
 	}
 	o.store.longestTTL, o.store.ceiling = first.longestTTL, first.ceiling
 	state := o.build(first, second)
+	state.blobs = openBlobs(filepath.Join(o.dir, blobsName))
 	if err := o.makeSecond(state); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", secondName, err)
 	}

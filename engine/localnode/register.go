@@ -1,10 +1,6 @@
 package localnode
 
-import (
-	"fmt"
-
-	"github.com/permitd/permitd/engine"
-)
+import "github.com/permitd/permitd/engine"
 
 // register is a CASPaxos register as one acceptor has it: the definition of a semaphore, or a value of the cluster.
 type register struct {
@@ -37,7 +33,7 @@ func (v *visit) executeRegister(op engine.Op) {
 	case *engine.Drop:
 		v.inRegister(op.Kind, op.Name, func(r *register) { v.dropRegister(op, r) })
 	default:
-		panic(fmt.Sprintf("localnode: unknown operation %T", op))
+		v.executeBlob(op)
 	}
 }
 
@@ -69,7 +65,7 @@ func (v *visit) prepare(op *engine.Prepare, r *register) {
 	v.answer.Says, v.answer.Definition, v.answer.Value = engine.SaysPromised, r.ballot, r.value
 }
 
-// accept takes the value over. Of a semaphore, every replica hears that it has changed.
+// accept takes the value over. Every replica hears that it has changed.
 func (v *visit) accept(op *engine.Accept, r *register) {
 	if r.largest().Compare(op.Ballot) > 0 {
 		v.answer.Says, v.answer.Promise = engine.SaysNo, r.largest()
@@ -79,14 +75,14 @@ func (v *visit) accept(op *engine.Accept, r *register) {
 	r.promise, r.ballot, r.value = op.Ballot, op.Ballot, op.Value
 	v.changes.keepRegister(op.Kind, op.Name, r)
 	v.answer.Says = engine.SaysAccepted
-	if op.Kind != engine.RegisterSemaphore {
-		return
+	news := engine.Wake{Node: v.record.Index, Order: engine.Order{Replica: engine.EveryReplica}}
+	if op.Kind == engine.RegisterSemaphore {
+		news.Semaphore = op.Name
+		v.semaphore.recount()
+		v.wakeHead("")
 	}
-	v.semaphore.recount()
-	v.wakeHead("")
 	if changed {
-		order := engine.Order{Replica: engine.EveryReplica}
-		v.wakes = append(v.wakes, engine.Wake{Node: v.record.Index, Semaphore: op.Name, Order: order})
+		v.wakes = append(v.wakes, news)
 	}
 }
 

@@ -27,13 +27,14 @@ type State struct {
 	semaphores btree.Map[string, *semaphore]
 	forgets    ends[*tombstone]     // of all semaphores: most are in one that is not used any more
 	cluster    map[string]*register // cluster-wide registers by name
+	blobs      *blobs               // not of an era; a file each in a node that is durable
 	changes    *changes             // nil: nobody wants to know
 	beside     *State               // what was loaded and is not committed; nil: nothing
 	floor      int64                // of what lies beside: the fence floor that came with it
 }
 
 // NewState returns the memory of a blank node.
-func NewState() *State { return &State{cluster: map[string]*register{}} }
+func NewState() *State { return &State{cluster: map[string]*register{}, blobs: openBlobs("")} }
 
 // Record is what the node keeps of itself, nil while it is blank. It must not be changed; it does not change.
 func (s *State) Record() *engine.NodeRecord { return s.record }

@@ -52,7 +52,13 @@ func (r *reply) decode(a *engine.Answer, op engine.Op) {
 		r.find(a, op.Lease)
 	case *engine.View:
 		r.view(a)
-	case *engine.Names:
+	case *engine.GetBlob:
+		if a.Says == engine.SaysDone {
+			pieces := fields{rest: r.take()}
+			a.Pieces, a.Data = pieces.int(), r.take()
+			r.note(pieces.end())
+		}
+	case *engine.Names, *engine.Blobs:
 		if len(r.rest) > 0 {
 			a.Names = r.rest
 		}

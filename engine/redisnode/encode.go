@@ -35,6 +35,7 @@ func newEncoder(prefix string, scripts map[string]script) *encoder {
 var (
 	oneKey    any = "1"
 	twoKeys   any = "2"
+	threeKeys any = "3"
 	fiveKeys  any = "5"
 	sevenKeys any = "7"
 )
@@ -83,6 +84,8 @@ func (e *encoder) encodeRegister(a *arguments, c *engine.Call) {
 		e.register(a, c, op.Kind, op.Name)
 		a.ballot(op.Ballot)
 		a.flag(op.Kind == engine.RegisterSemaphore)
+	case *engine.PutBlob, *engine.GetBlob, *engine.DropBlob, *engine.Blobs:
+		e.encodeBlob(a, c)
 	case *engine.Freeze:
 		e.node(a, op)
 		a.ballot(op.Token)

@@ -29,6 +29,7 @@ var operations = []engine.Op{
 	&engine.Claim{}, &engine.Mend{}, &engine.Renew{}, &engine.Release{}, &engine.Attach{}, &engine.Line{}, &engine.Find{},
 	&engine.View{}, &engine.Names{}, &engine.Prepare{}, &engine.Accept{}, &engine.Peek{}, &engine.Drop{}, &engine.Freeze{},
 	&engine.Load{}, &engine.Commit{}, &engine.Mark{}, &engine.Suspend{}, &engine.Note{}, &engine.Read{},
+	&engine.PutBlob{}, &engine.GetBlob{}, &engine.DropBlob{}, &engine.Blobs{},
 }
 
 // readFrozen is the script of a Read that names a token: it needs no matching header.

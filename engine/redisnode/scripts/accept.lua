@@ -1,6 +1,6 @@
 #!lua
--- accept is the second half of a change of a register; see engine.Accept. That a semaphore has changed is published to every
--- replica, as line.lua publishes a wake.
+-- accept is the second half of a change of a register; see engine.Accept. That it has changed is published to every replica, as
+-- line.lua publishes a wake: with the name of the semaphore, or none.
 --
 -- KEYS    node, semaphore or register, used, ends, cooling, names, deleted
 -- ARGV    head, at, '', ballot ("counter replica"), whether it is a semaphore's (1 or 0), the definition as in
@@ -29,7 +29,7 @@ end
 if line then
   line.wake('')
 end
-if changed and is_semaphore == '1' then
-  call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:*', match(ARGV[1], '%d+') .. ' 0 0 0 0 ' .. name)
+if changed then
+  call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:*', match(ARGV[1], '%d+') .. ' 0 0 0 0 ' .. (is_semaphore == '1' and name or ''))
 end
 return { finish('accepted') }
