@@ -34,6 +34,11 @@ func (t *tale) noteOvertaken() {
 		}
 		if o.waits() && o.asked >= w.calmAt && known < w.now() && o.semaphore == t.semaphore && o.order()+w.roundMax() < t.order() {
 			o.overtaken = min(o.overtaken, w.now())
+			o.overtakenBy = fmt.Sprintf("lease %s, asked of %s at %v", t.lease.ID, t.engine.Replica(), t.asked)
+			if d := w.now() - o.overtaken; d > w.roundMax() {
+				w.violatedf("a request for %s, priority %d, asked of %s at %v, still waits; %s, which comes after it, was granted at %v, and others since %v",
+					o.semaphore, o.ask.Priority, o.engine.Replica(), o.asked, o.overtakenBy, w.now(), o.overtaken)
+			}
 		}
 	}
 }
@@ -53,11 +58,3 @@ func (t *tale) behindOthers() bool {
 
 // waits reports whether the request stands in line. w.mu is held.
 func (t *tale) waits() bool { return t.granted == forever && !t.orphan && t.ask.Wait > 0 }
-
-// checkFair: a waiter that was overtaken is granted itself within a claim round. w.mu is held.
-func (t *tale) checkFair() error {
-	if t.waits() && t.w.now()-t.overtaken > t.w.roundMax() {
-		return fmt.Errorf("a request for %s, made at %v, still waits; one that comes after it was granted at %v", t.semaphore, t.asked, t.overtaken)
-	}
-	return nil
-}

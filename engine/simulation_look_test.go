@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -36,7 +35,7 @@ func (w *world) look() {
 		w.lookAt(&w.plan.semaphores[i])
 	}
 	for t := range w.tales {
-		w.violated(cmp.Or(t.overdue(), t.checkFair()))
+		w.violated(t.overdue())
 	}
 	for c := range w.pending {
 		if w.now()-c.since > callMax {

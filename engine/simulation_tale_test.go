@@ -37,7 +37,8 @@ type tale struct {
 	refusal  *engine.Refusal
 	toldAt   time.Duration // of the last Waiting
 
-	overtaken time.Duration // while it waited, somebody was granted who comes after it; forever: nobody
+	overtaken   time.Duration // while it waited, somebody was granted who comes after it; forever: nobody
+	overtakenBy string
 }
 
 // ask makes a request.
