@@ -28,7 +28,7 @@ Try it in another terminal:
   curl -fsS%s $S
   curl -fsS -H 'Accept: text/plain' -d lease=$lease $S/release
 
-`, version, scheme, addr, f.store(nodes), f.openTo(), scheme, reachable(addr), token, token)
+`, version, scheme, addr, f.store(nodes), f.openTo(addr), scheme, reachable(addr), token, token)
 }
 
 // store says where permits live.
@@ -47,14 +47,21 @@ func (f *serveFlags) store(nodes []engine.Node) string {
 	}
 }
 
-func (f *serveFlags) openTo() string {
+func (f *serveFlags) openTo(addr net.Addr) string {
 	switch {
 	case !f.open():
 		return "open to who has a token"
-	case f.insecure:
+	case f.insecure && beyondLoopback(addr):
 		return "open to everyone who reaches it"
+	case f.insecure:
+		return "open to this machine only, under any Host name (--insecure)"
 	}
 	return "open to this machine only"
+}
+
+func beyondLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return !ok || !tcp.IP.IsLoopback()
 }
 
 // reachable is an address that a client on this machine can use.

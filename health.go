@@ -19,12 +19,15 @@ const (
 func newHealth() *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
-		Use:   "health",
+		Use:   "health [URL]",
 		Short: "Ask a server whether it is ready; exit with 69 if it is not",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := readEnvironment(cmd); err != nil {
 				return err
+			}
+			if len(args) > 0 {
+				url = args[0]
 			}
 			c, err := client.New(client.Config{URL: url})
 			if err != nil {

@@ -212,7 +212,9 @@ func TestWhatCannotBeEndsTheStartWithAPlainWord(t *testing.T) {
 		{"a flag without its value", []string{"serve", "--listen"}, 64, "needs an argument"},
 		{"a time without its unit", []string{"--node-timeout", "500"}, 64, "missing unit"},
 		{"no server to ask", []string{"health", "--url", "http://127.0.0.1:1"}, 69, "refused"},
+		{"no server to ask at an address", []string{"health", "127.0.0.1:1"}, 69, "refused"},
 		{"no URL", []string{"health", "--url", "here"}, 78, "--url"},
+		{"no URL as an argument", []string{"health", "here"}, 78, "not an http or https URL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -272,7 +274,7 @@ func TestVersionAndHelp(t *testing.T) {
 func TestInsecureServesEveryHost(t *testing.T) {
 	t.Parallel()
 	r := start(t, "--data", ":memory:", "--insecure")
-	if !strings.Contains(r.output, "open to everyone who reaches it") {
+	if !strings.Contains(r.output, "open to this machine only, under any Host name (--insecure)") {
 		t.Error(r.output)
 	}
 	out, err := exec.Command("curl", "-fsS", "-H", "Host: permitd.example", r.url+"/healthz").CombinedOutput()

@@ -12,6 +12,35 @@ import (
 	"github.com/permitd/permitd/engine/enginetest"
 )
 
+// After a cold start nothing is granted for a while, free as permits may be.
+func TestARefusalSaysWhyPermitsThatAreFreeAreNotGranted(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		if r := r1.ask(engine.Ask{Permits: 3}); r.mustHold().Weight == 3 {
+			refusal := r1.ask(engine.Ask{}).mustBeRefused()
+			if refusal.Resting || refusal.Paused || refusal.InUse != 3 {
+				t.Errorf("all are held: %+v", refusal)
+			}
+			r.Cancel()
+		}
+		for _, server := range s.Servers {
+			s.rest(server, time.Minute)
+		}
+		time.Sleep(2 * time.Second)
+		if refusal := r1.ask(engine.Ask{}).mustBeRefused(); !refusal.Resting || refusal.InUse != 0 {
+			t.Errorf("after a cold start: %+v", refusal)
+		}
+		time.Sleep(time.Minute)
+		r1.acquire(engine.Ask{})
+		def := engine.Definition{Limit: 3, Paused: true}
+		r1.declare(def)
+		if refusal := r1.ask(engine.Ask{}).mustBeRefused(); refusal.Resting || !refusal.Paused {
+			t.Errorf("paused: %+v", refusal)
+		}
+	})
+}
+
 func TestWeightsAreGrantedWholeOrNotAtAll(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1 := s.player()

@@ -107,6 +107,8 @@ type Lease struct {
 // Refusal says that a request was not granted in time, and how things stand.
 type Refusal struct {
 	Limit, InUse, Waiting, Ahead int
+	Paused                       bool
+	Resting                      bool          // after a cold start: nothing is granted before leases that the nodes may have forgotten have ended
 	RetryAfter                   time.Duration // when trying again may help; > 0
 	Ticket                       string        // of one that has waited: resumes its place on any replica, for TicketValid
 	PlaceKept                    time.Duration // for so long its key resumes its place here; 0: it has none

@@ -234,6 +234,7 @@ func (r *Request) refuse(now time.Duration) {
 	ref := Refusal{
 		Limit: s.limit(), InUse: s.inUse,
 		Waiting: s.line.waiters + s.elsewhere, Ahead: s.line.ahead(r) + s.before,
+		Paused: s.def != nil && s.def.Definition.Paused, Resting: s.resting,
 	}
 	after := retryAfterMin
 	if next := s.recheckAt - now; s.recheckAt > 0 && next > after {

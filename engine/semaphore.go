@@ -31,6 +31,7 @@ type semaphore struct {
 	givingBack []int                   // by node: give-backs under way there
 	free       int                     // free slots, as last told, less what was claimed since
 	inUse      int                     // as last told
+	resting    bool                    // likewise: nothing is granted, free slots or not; the wait after a cold start
 	fence      int64                   // the largest seen
 	elsewhere  int                     // waiters of other replicas, as last told
 	before     int                     // those of them before this replica's head, as last told

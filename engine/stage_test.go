@@ -97,7 +97,10 @@ func (s *stage) stray(server *enginetest.Server, fence int64, slots quorum.Slots
 }
 
 // newEra makes a node one of a larger era, as a readmission does, with the memory that it has.
-func (s *stage) newEra(server *enginetest.Server) {
+func (s *stage) newEra(server *enginetest.Server) { s.rest(server, 0) }
+
+// rest is newEra after which nothing is granted for wait, as after a cold start.
+func (s *stage) rest(server *enginetest.Server, wait time.Duration) {
 	s.t.Helper()
 	h := s.header(server)
 	known := slices.Clone(h.Known)
@@ -105,7 +108,7 @@ func (s *stage) newEra(server *enginetest.Server) {
 	token, runID := engine.Ballot{Counter: 2, Replica: "test"}, server.RunID()
 	for _, op := range []engine.Op{
 		&engine.Freeze{Token: token, Was: engine.Ballot{Counter: 1, Replica: "enginetest"}, Cluster: h.Cluster, RunID: runID},
-		&engine.Load{Token: token, RunID: runID, Cluster: h.Cluster, N: len(s.Servers), Index: h.Index, Known: known},
+		&engine.Load{Token: token, RunID: runID, Cluster: h.Cluster, N: len(s.Servers), Index: h.Index, Known: known, Wait: wait},
 		&engine.Commit{Token: token, RunID: runID},
 	} {
 		if a := s.do(server, op); a.Says != engine.SaysDone {

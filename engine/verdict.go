@@ -79,9 +79,12 @@ func countSays(all []Says, want Says) int {
 // Behind others none is free for us.
 func (s *semaphore) noteFree(a *attempt) {
 	var frees []int
-	behind := false
+	behind, resting := false, 0
 	for i, b := range a.ballots {
 		if b.Kind >= quorum.No {
+			if a.says[i] == SaysFull && a.frees[i] >= a.r.weight {
+				resting++
+			}
 			frees = append(frees, a.frees[i])
 			behind = behind || a.says[i] == SaysBehind
 		}
@@ -89,6 +92,7 @@ func (s *semaphore) noteFree(a *attempt) {
 	if len(frees) < s.e.quorum {
 		return
 	}
+	s.resting = resting >= s.e.quorum
 	slices.Sort(frees)
 	free := frees[len(frees)-s.e.quorum]
 	if s.def != nil {

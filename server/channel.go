@@ -148,6 +148,7 @@ func (c *channel) read() {
 
 // greet sets up the connection and says who serves.
 func (c *channel) greet() {
+	c.conn.SetReadLimit(frameMax)
 	c.conn.SetPongHandler(func(string) error { return c.stayAlive() })
 	c.conn.SetPingHandler(func(text string) error {
 		_ = c.conn.WriteControl(websocket.PongMessage, []byte(text), time.Now().Add(lingerTime)) // a broken connection ends the reader anyway
@@ -176,10 +177,7 @@ func readFrame(messageType int, r io.Reader, err error) (string, error) {
 	case messageType != websocket.TextMessage:
 		return "", errNotText
 	}
-	text, err := io.ReadAll(io.LimitReader(r, frameMax+1))
-	if err == nil && len(text) > frameMax {
-		err = websocket.ErrReadLimit
-	}
+	text, err := io.ReadAll(r) // up to frameMax
 	return string(text), err
 }
 
@@ -188,7 +186,7 @@ func (c *channel) readFailed(err error) {
 	switch {
 	case errors.Is(err, errNotText):
 		c.close(closeNotJSON)
-	case errors.Is(err, websocket.ErrReadLimit):
+	case errors.Is(err, websocket.ErrReadLimit): // as soon as its header says so
 		c.close(closeTooBig)
 	case isTimeout(err):
 		c.close(closeSilent)

@@ -159,7 +159,9 @@ func (c *channel) writeFailed(err error) {
 	c.out.queue, c.out.renewals, c.out.writing = nil, nil, false
 	c.space.Broadcast()
 	c.mu.Unlock()
-	_ = c.conn.Close() // it is broken already
+	if !errors.Is(err, websocket.ErrCloseSent) { // else the library has said goodbye, to a frame too big or to a close
+		_ = c.conn.Close() // it is broken already
+	}
 }
 
 func isTimeout(err error) bool {

@@ -58,7 +58,10 @@ func (p *params) read(r *http.Request) error {
 
 // readBody reads a body within the time that the server gives to a request.
 func readBody(r *http.Request) (body []byte, err error) {
+	encoding := r.Header.Get("Content-Encoding")
 	switch {
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return nil, newProblem(kindUnsupportedEncoding, "a body is sent as it is, without Content-Encoding")
 	case r.ContentLength > bodyMax:
 		return nil, newProblem(kindTooLarge, "a body has up to %d bytes", bodyMax)
 	case r.ContentLength > 0:
@@ -84,6 +87,10 @@ func (p *params) addBody(body, contentType string) {
 		if !p.addJSON(body) {
 			p.refuse("", "the body is not valid JSON")
 		}
+		return
+	}
+	if strings.HasPrefix(body, "[") || json.Valid([]byte(body)) {
+		p.refuse("", "a JSON body is an object")
 		return
 	}
 	if media, _, _ := strings.Cut(contentType, ";"); strings.EqualFold(strings.TrimSpace(media), "multipart/form-data") {
@@ -215,6 +222,22 @@ func (p *params) integer(name string, otherwise, low, high int) int {
 	n, ok := parseInteger(v.text)
 	if !ok || n < int64(low) || n > int64(high) {
 		p.fail(name, "must be an integer from %d to %d", low, high)
+	}
+	return int(n)
+}
+
+// count takes a whole number of which the engine checks the range, 1 to high.
+func (p *params) count(name string, otherwise, high int) int {
+	v := p.take(name)
+	if v == nil {
+		return otherwise
+	}
+	if v.null() {
+		return 0
+	}
+	n, ok := parseInteger(v.text)
+	if !ok {
+		p.fail(name, "must be an integer from 1 to %d", high)
 	}
 	return int(n)
 }

@@ -43,20 +43,27 @@ func (p *params) definition(d engine.Definition) (_ engine.Definition, invalid e
 
 // creation takes what a definition may say that a request brings along.
 func (p *params) creation(d engine.Definition) (_ engine.Definition, invalid error) {
-	d.Limit = p.integer("limit", d.Limit, -integerMax, integerMax)
+	d.Limit = p.count("limit", d.Limit, engine.LimitMax)
 	d.TTL = p.span("ttl", d.TTL)
 	d.TTLMax = p.span("ttl_max", d.TTLMax)
 	d.MinHold = p.span("min_hold", d.MinHold)
 	d.HoldMax = p.span("hold_max", d.HoldMax)
-	d.MaxWaiters = p.integer("max_waiters", d.MaxWaiters, -integerMax, integerMax)
+	d.MaxWaiters = p.count("max_waiters", d.MaxWaiters, engine.MaxWaitersMax)
 	return d, firstError(
-		p.notZero("ttl", d.TTL == 0), p.notZero("ttl_max", d.TTLMax == 0), p.notZero("max_waiters", d.MaxWaiters == 0),
+		p.limitGiven(d.Limit == 0), p.notZero("ttl", d.TTL == 0), p.notZero("ttl_max", d.TTLMax == 0), p.notZero("max_waiters", d.MaxWaiters == 0),
 	)
 }
 
 // span takes a duration whose range the engine checks.
 func (p *params) span(name string, otherwise time.Duration) time.Duration {
 	return p.duration(name, otherwise, math.MinInt64, math.MaxInt64)
+}
+
+func (p *params) limitGiven(none bool) error {
+	if none && !p.given("limit") {
+		return &engine.InvalidError{Field: "limit", Detail: "is missing"}
+	}
+	return nil
 }
 
 func (p *params) notZero(name string, zero bool) error {

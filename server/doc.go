@@ -24,6 +24,7 @@
 //	@version					1
 //	@description				Parameters come from the query, a form or a JSON object, whatever the content type; what is not known is refused.
 //	@description				Durations need a unit (25s), a bare 0 aside. Times are UTC. Errors are problems (RFC 9457) with a stable kind, listed in /problems.
+//	@description				A body has up to 64 KiB and is not compressed (415 unsupported_encoding).
 //	@description				With Accept: text/plain acquire prints the lease alone, lists print columns, errors print "kind: detail".
 //	@description				Names are any UTF-8 of up to 200 bytes, escaped in the path; for . and .. and where a proxy rewrites %2F, - in the path and ?name=.
 //	@description				Every verb may be repeated. HEAD works like GET.

@@ -146,6 +146,12 @@ func problemOfEcho(e *echo.HTTPError) *problem {
 // noPermit is the problem of a request that was not granted in time.
 func noPermit(r engine.Refusal) *problem {
 	p := newProblem(kindNoPermit, "%d of %d permits are in use and %d wait", r.InUse, r.Limit, r.Waiting)
+	switch {
+	case r.Paused:
+		p.Detail += "; the semaphore is paused"
+	case r.Resting:
+		p.Detail += "; nothing is granted before leases that the nodes may have forgotten have ended"
+	}
 	p.Limit, p.InUse, p.Waiting, p.Ahead = &r.Limit, &r.InUse, &r.Waiting, &r.Ahead
 	p.PlaceKeptMS, p.Ticket = r.PlaceKept.Milliseconds(), r.Ticket
 	p.RetryAfterMS = new(r.RetryAfter.Milliseconds())

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,7 +103,10 @@ func (s *Server) putSemaphore(c echo.Context, who *principal) error {
 		return err
 	}
 	sem, created, err := s.engine.Put(c.Request().Context(), name, def, cond, who.name)
-	if err != nil {
+	switch {
+	case errors.Is(err, engine.ErrRevMismatch) && cond.IfAbsent:
+		return newProblem(kindRevMismatch, "there is such a semaphore already")
+	case err != nil:
 		return invalidDefinition(err)
 	}
 	status := http.StatusOK

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -38,8 +39,11 @@ type Client struct {
 	http  *http.Client
 }
 
-// New makes a client. It fails on a URL that is none of http or https.
+// New makes a client. It fails on a URL that is none of http or https; an address alone (127.0.0.1:7707) means http.
 func New(cfg Config) (*Client, error) {
+	if _, _, err := net.SplitHostPort(cfg.URL); err == nil && !strings.Contains(cfg.URL, "/") {
+		cfg.URL = "http://" + cfg.URL
+	}
 	base, err := url.Parse(strings.TrimRight(cfg.URL, "/"))
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
