@@ -11,7 +11,11 @@ import (
 const readTime = 2 * time.Second
 
 // read reads the definition, in the background, and then lets those in who wait for it. mu is held.
-func (s *semaphore) read() {
+func (s *semaphore) read() { s.readAbove(Ballot{}) }
+
+// readAbove is read where a node has promised a ballot: if nobody has made use of that one, the definition is written again under a
+// larger one, or the node would stay apart. mu is held.
+func (s *semaphore) readAbove(promised Ballot) {
 	if s.reading {
 		return
 	}
@@ -20,6 +24,9 @@ func (s *semaphore) read() {
 		ctx, cancel := context.WithTimeout(s.e.ctx, readTime)
 		defer cancel()
 		st, ballot, err := s.e.readDefinition(ctx, s.name)
+		if err == nil && ballot.Less(promised) {
+			st, ballot, err = s.e.writeAgain(ctx, s.name, promised)
+		}
 		if err == nil && (st == nil || st.Deleted) {
 			st, ballot, err = s.createOnUse(ctx, st, ballot)
 		}
@@ -61,7 +68,11 @@ func (s *semaphore) teach(i int, under Ballot) {
 		return
 	}
 	accept := &Accept{Kind: RegisterSemaphore, Name: s.name, Ballot: s.ballot, Value: s.def.value()}
-	s.queue(p, p.call(accept, p.nodeTime(s.e.cfg.Now()), nil, func(*Answer) {}))
+	s.queue(p, p.call(accept, p.nodeTime(s.e.cfg.Now()), nil, func(ans *Answer) {
+		if ans.Err == nil && ans.Says == SaysNo && !s.e.closed() {
+			s.locked(func() { s.readAbove(ans.Promise) })
+		}
+	}))
 }
 
 // createOnUse creates the semaphore as the first of the waiting requests says that brings a definition; without one it stays
@@ -164,6 +175,16 @@ var errUnchanged = errors.New("nothing to change")
 // readDefinition reads the chosen definition; nil if there never was one.
 func (e *Engine) readDefinition(ctx context.Context, name string) (*stored, Ballot, error) {
 	v, ballot, err := register{e, RegisterSemaphore, name}.read(ctx)
+	if err != nil {
+		return nil, Ballot{}, err
+	}
+	st, err := storedOf(v)
+	return st, ballot, err
+}
+
+// writeAgain writes the definition as it is under a ballot larger than the one that was promised.
+func (e *Engine) writeAgain(ctx context.Context, name string, promised Ballot) (*stored, Ballot, error) {
+	v, ballot, err := register{e, RegisterSemaphore, name}.change(ctx, promised, func(v Value) (Value, error) { return v, nil })
 	if err != nil {
 		return nil, Ballot{}, err
 	}

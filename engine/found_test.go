@@ -363,3 +363,36 @@ func TestFoundAWaiterWaitsOnWhereAnEarlierAttemptIsStillThere(t *testing.T) {
 		waiter.mustHold()
 	})
 }
+
+// A node that missed a change, and has promised a larger ballot to somebody who never came back, is told by a ballot larger still.
+// Until then a quorum under one definition is enough to know how far grants may go while a slot beyond the limit is in use.
+func TestFoundANodeThatHasPromisedTheDeadIsTold(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 5})
+		r1.release(r1.acquire(engine.Ask{}), 0)
+		for _, server := range []*enginetest.Server{s.b, s.c} {
+			s.stray(server, 1, quorum.OneSlot(4)) // beyond the limit to come
+		}
+		r1.ways.Hold("wake")
+		s.change(engine.Definition{Limit: 3}, 1, 2)
+		promised := engine.Ballot{Counter: s.accepted(s.b).Definition.Counter + 1000, Replica: "nobody"}
+		if a := s.do(s.a, &engine.Prepare{Kind: engine.RegisterSemaphore, Name: db, Ballot: promised}); a.Says != engine.SaysPromised {
+			t.Fatalf("A says %s", a.Says)
+		}
+		r1.a.Hold("prepare") // it stays apart for now
+		first, second, third := r1.ask(engine.Ask{Wait: time.Minute}), r1.ask(engine.Ask{Wait: time.Minute}), r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(100 * time.Millisecond)
+		first.mustHold()
+		second.mustHold()
+		third.mustWait() // slot 4 is the third
+		r1.ways.Pass(enginetest.Any)
+		time.Sleep(time.Second)
+		third.mustWait()
+		if a := s.accepted(s.a); a.Value.Limit != 3 {
+			t.Errorf("A still has the limit %d", a.Value.Limit)
+		}
+		r1.release(second.mustHold(), 0)
+		third.mustHold()
+	})
+}

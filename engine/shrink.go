@@ -47,10 +47,10 @@ func (s *semaphore) readBound() {
 		g, err := s.e.view(ctx, s.name)
 		s.locked(func() {
 			s.shrink.reading = false
-			if err != nil || s.def == nil || s.def.Deleted || !g.single || g.ballot != s.ballot {
+			if err != nil || s.def == nil || s.def.Deleted || g.under[s.ballot].nodes < s.e.quorum {
 				return // another definition is under way: the next verdict asks again
 			}
-			bound := quorum.ShrinkBound(s.limit(), g.used)
+			bound := quorum.ShrinkBound(s.limit(), g.under[s.ballot].used)
 			more := bound > s.shrink.bound || s.shrink.ballot != s.ballot
 			if s.shrink.bound, s.shrink.ballot = bound, s.ballot; bound == s.limit() {
 				s.shrink.bound = 0

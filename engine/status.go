@@ -18,9 +18,8 @@ const (
 type sight struct {
 	st       *stored
 	ballot   Ballot
-	single   bool // all that answered have this definition
 	answered int
-	used     quorum.Slots // whatever any of them has in use or cooling
+	under    map[Ballot]usage // by the definition that nodes have accepted
 	leases   []seenLease
 	cooling  map[string]quorum.Slots // by lease
 	coolFor  map[string]time.Duration
@@ -28,6 +27,24 @@ type sight struct {
 	longest  time.Duration
 
 	leftovers []string // leases with an attempt that Q nodes can not have and nobody has touched for a while
+}
+
+// usage is what nodes under one definition have in use or cooling, any of them.
+type usage struct {
+	nodes int
+	used  quorum.Slots
+}
+
+// add takes in what one more node uses.
+func (u usage) add(page *ViewPage) usage {
+	u.nodes++
+	for _, r := range page.Leases {
+		u.used = u.used.Union(r.Slots)
+	}
+	for _, c := range page.Cooling {
+		u.used = u.used.Union(c.Slots)
+	}
+	return u
 }
 
 // seenLease is one attempt of a lease, and on how many nodes it was seen.
@@ -74,7 +91,9 @@ func (e *Engine) view(ctx context.Context, name string) (*sight, error) {
 
 // together makes one picture of what the nodes said.
 func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
-	g := &sight{single: true, cooling: map[string]quorum.Slots{}, coolFor: map[string]time.Duration{}, places: map[string]Placed{}}
+	g := &sight{
+		under: map[Ballot]usage{}, cooling: map[string]quorum.Slots{}, coolFor: map[string]time.Duration{}, places: map[string]Placed{},
+	}
 	seen := map[[2]string]*seenLease{}
 	cools := map[string]int{}
 	var latest Value
@@ -82,14 +101,13 @@ func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
 		if page == nil {
 			continue
 		}
-		g.single = g.single && (g.answered == 0 || page.Definition == g.ballot)
 		g.answered++
+		g.under[page.Definition] = g.under[page.Definition].add(page)
 		if g.ballot.Less(page.Definition) {
 			g.ballot, latest = page.Definition, page.Value
 		}
 		g.longest = max(g.longest, page.LongestTTL)
 		for _, r := range page.Leases {
-			g.used = g.used.Union(r.Slots)
 			key := [2]string{r.Lease, r.By}
 			if s := seen[key]; s == nil {
 				seen[key] = &seenLease{Record: r, seen: 1}
@@ -100,7 +118,6 @@ func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
 		}
 		for _, c := range page.Cooling {
 			cools[c.Lease]++
-			g.used = g.used.Union(c.Slots)
 			g.cooling[c.Lease] = g.cooling[c.Lease].Union(c.Slots)
 			g.coolFor[c.Lease] = max(g.coolFor[c.Lease], c.Left)
 		}
