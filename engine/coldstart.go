@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,6 +93,7 @@ func (c *coldStart) read() error {
 			c.blank++
 		}
 		c.memories++
+		r.memory.boundEnds()
 		all = append(all, r.memory)
 	}
 	c.era++
@@ -108,6 +110,24 @@ func (c *coldStart) read() error {
 	c.merged = merge(all)
 	c.setWaits()
 	return nil
+}
+
+// boundEnds takes back what a clock that was set back has added: nothing lasts longer than the longest TTL that the node has granted.
+func (m *memory) boundEnds() {
+	for _, c := range m.semaphores {
+		longest := cmp.Or(c.LongestTTL, claimTTLMax)
+		for i := range c.Leases {
+			r := &c.Leases[i]
+			if r.Left != Never {
+				r.Left = min(r.Left, longest)
+			}
+			r.Age, r.Touched = max(0, r.Age), max(0, r.Touched) // it was granted before now
+		}
+		for i := range c.Cooling {
+			c.Cooling[i].Left = min(c.Cooling[i].Left, max(c.Value.MinHold, claimTTLMax)) // it may have begun under a longer min_hold
+		}
+		c.Wait = min(c.Wait, max(longest, claimTTLMax))
+	}
 }
 
 // setWaits makes semaphores wait until no lease can be held any more that all nodes have forgotten: unless they keep what they

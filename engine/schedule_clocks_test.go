@@ -152,3 +152,21 @@ func TestScheduleOwnerReleaseAgainstAttachAndReseed(t *testing.T) {
 		})
 	}
 }
+
+// A clock that is set back lets no lease live longer than it was granted for, when all nodes restart before the node is readmitted.
+func TestScheduleClockSetBackBeforeAPowerCut(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{TTL: 20 * time.Second})
+		r1.Close()
+		s.c.Shift(-time.Hour)
+		powerCut(s.Servers...)
+		r2 := s.durable()
+		s.healed(r2)
+		s.everywhere(l.ID, "0", s.a, s.b, s.c)
+		time.Sleep(20 * time.Second)
+		s.empty()
+		r2.acquire(engine.Ask{})
+	})
+}
