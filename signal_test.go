@@ -15,10 +15,20 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// process is permitd as a process of its own: signals cannot be tested within one.
-func process(t *testing.T, binary string) (cmd *exec.Cmd, url string) {
+// build compiles permitd.
+func build(t *testing.T) (binary string) {
 	t.Helper()
-	cmd = exec.Command(binary, "--listen", "127.0.0.1:0", "--data", ":memory:")
+	binary = filepath.Join(t.TempDir(), "permitd")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	return binary
+}
+
+// process is permitd as a process of its own: signals cannot be tested within one.
+func process(t *testing.T, binary string, args ...string) (cmd *exec.Cmd, url string) {
+	t.Helper()
+	cmd = exec.Command(binary, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +51,9 @@ func process(t *testing.T, binary string) (cmd *exec.Cmd, url string) {
 
 func TestSignalsStopItCleanlyAndASecondOneAtOnce(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "permitd")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
+	binary := build(t)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		cmd, _ := process(t, binary)
+		cmd, _ := process(t, binary, "--data", ":memory:")
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +61,7 @@ func TestSignalsStopItCleanlyAndASecondOneAtOnce(t *testing.T) {
 			t.Errorf("%v: %v", signal, err)
 		}
 	}
-	cmd, url := process(t, binary)
+	cmd, url := process(t, binary, "--data", ":memory:")
 	conn, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http")+"/v1/ws", nil)
 	if err != nil {
 		t.Fatal(err)
