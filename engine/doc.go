@@ -74,7 +74,7 @@
 //	a validity ends before the lease does on the nodes         TestNoValidityIsLongerThanAQuorumHolds
 //	a validity is shorter by what is not known of the clocks   quorum TestValidityIsShortOfWhatAQuorumHolds
 //	a validity rests on the Q-th largest end                   quorum TestValidityIsShortOfWhatAQuorumHolds
-//	a clock that jumps is not trusted                          TestANodeWhoseClockJumpsIsSuspended
+//	a clock that jumps is not trusted                          TestANodeWhoseClockJumpsIsSuspendedAndComesBack
 //	a renewal is void once its validity has ended              TestScheduleRenewAfterValidity
 //	a renewal does not undo a part that was given back         TestSchedulePartialReleaseAndLateRenew
 //	a renewal takes no slot that the record lacks              TestScheduleRenewMovesOntoAMend

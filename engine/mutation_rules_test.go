@@ -159,7 +159,7 @@ var mutants = []mutant{
 		"a clock that jumps is not trusted", "quorum/interval.go",
 		`outside > JumpMin`,
 		`false`,
-		"TestANodeWhoseClockJumpsIsSuspended",
+		"TestANodeWhoseClockJumpsIsSuspendedAndComesBack",
 	},
 	{
 		"a claim lives for a minute at most", "attempt.go",

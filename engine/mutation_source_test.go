@@ -41,16 +41,30 @@ func TestMutants(t *testing.T) {
 			t.Errorf("doc.go does not list %q beside %s", m.rule, name)
 		}
 	}
-	for pkg, names := range tests { // with all rules they pass
-		if output, err := goTest(t, pkg, "^("+strings.Join(names, "|")+")$"); err != nil {
-			t.Fatalf("without a mutation: %v\n%s", err, output)
-		}
+	for pkg, names := range tests {
+		mustPass(t, pkg, names)
 	}
 	for _, m := range mutants {
 		t.Run(m.rule+" in "+m.file, func(t *testing.T) {
 			t.Parallel()
 			m.mustBeNoticed(t)
 		})
+	}
+}
+
+// mustPass fails the test unless these tests of a package are there and pass with all rules.
+func mustPass(t *testing.T, pkg string, names []string) {
+	listed, err := goTest(t, pkg, "", "-list=.")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, listed)
+	}
+	for _, name := range names {
+		if !bytes.Contains(listed, []byte(name+"\n")) {
+			t.Errorf("there is no test %s %s", pkg, name)
+		}
+	}
+	if output, err := goTest(t, pkg, "^("+strings.Join(names, "|")+")$"); err != nil {
+		t.Fatalf("without a mutation: %v\n%s", err, output)
 	}
 }
 
@@ -76,7 +90,7 @@ func (m *mutant) where() (pkg, test string) {
 func (m *mutant) mustBeNoticed(t *testing.T) {
 	pkg, test := m.where()
 	top, _, _ := strings.Cut(test, "/")
-	output, err := goTest(t, pkg, "^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-overlay="+m.overlay(t))
+	output, err := goTest(t, pkg, "^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-failfast", "-overlay="+m.overlay(t))
 	switch {
 	case err == nil:
 		t.Errorf("%s does not notice", test)

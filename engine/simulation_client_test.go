@@ -152,6 +152,7 @@ func (c *client) renew(t *tale) {
 		switch {
 		case err == nil:
 			w.violated(cmp.Or(t.checkRenewed(l, ttl), t.checkAge(asked)))
+			t.lease.Fence = max(t.lease.Fence, l.Fence) // whoever takes a lease over may raise it
 			t.prolonged(asked, l.Validity)
 		case t.isOld(err):
 		case t.valid() && !w.mayBeAway(e, err, asked):
@@ -183,7 +184,7 @@ func (t *tale) checkAge(asked time.Duration) error {
 // checkRenewed says what is wrong with a lease as a renewal returns it. w.mu is held.
 func (t *tale) checkRenewed(l engine.Lease, ttl time.Duration) error {
 	switch {
-	case l.ID != t.lease.ID || l.Fence != t.lease.Fence || !l.Slots.Contains(t.slots) || !t.parted && !t.slots.Contains(l.Slots):
+	case l.ID != t.lease.ID || l.Fence < t.lease.Fence || !l.Slots.Contains(t.slots) || !t.parted && !t.slots.Contains(l.Slots):
 		return fmt.Errorf("lease %s of %s, slots %s, fence %d, was renewed as %+v", t.lease.ID, t.semaphore, t.slots, t.lease.Fence, l)
 	case t.lease.TTL == engine.Never:
 		return nil

@@ -90,7 +90,8 @@ func (w *world) lookAt(s *semaphorePlan) {
 
 func (w *world) quorum() int { return w.plan.nodes/2 + 1 }
 
-// checkHeld: a valid lease is on a quorum of the nodes all the time, with its slots and its fence. mu is held.
+// checkHeld: a valid lease is on a quorum of the nodes all the time, with its slots and its fence, which whoever takes the
+// lease over may raise. mu is held.
 func (w *world) checkHeld(s *semaphorePlan, seen map[string][]*engine.Record) {
 	for t := range w.tales {
 		if t.semaphore != s.name || !t.valid() {
@@ -98,7 +99,7 @@ func (w *world) checkHeld(s *semaphorePlan, seen map[string][]*engine.Record) {
 		}
 		votes := 0
 		for _, r := range seen[t.lease.ID] {
-			if r.By == t.by && r.Slots.Contains(t.slots) && r.Fence == t.lease.Fence {
+			if r.By == t.by && r.Slots.Contains(t.slots) && r.Fence >= t.lease.Fence {
 				votes++
 			}
 		}
