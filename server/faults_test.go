@@ -303,3 +303,31 @@ func TestACreationThatMeetsADeletionIsMadeAnew(t *testing.T) {
 	close(done)
 	deleter.Wait()
 }
+
+// faults.md 28.
+func TestAShortLeaseDoesNotMakeALongOneLookExpired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serveInBubble(t)
+		s.declare(t, "db", 2)
+		long, err := s.client.Acquire(t.Context(), "db", client.Ask{TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			if _, err := s.client.Acquire(t.Context(), "db", client.Ask{TTL: time.Second}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.inUse(t); got != 2 {
+				t.Errorf("%d in use", got)
+			}
+			time.Sleep(1100 * time.Millisecond)
+		}
+		if got := s.inUse(t); got != 1 {
+			t.Errorf("%d in use", got)
+		}
+		if l, err := s.client.Renew(t.Context(), "db", long.Capability, 0); err != nil || l.Fence != long.Fence || l.Validity < 59*time.Minute {
+			t.Errorf("%+v, %v", l, err)
+		}
+	})
+}

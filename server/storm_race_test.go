@@ -1,0 +1,6 @@
+//go:build race
+
+package server
+
+// stormHolders come back at once; under the race detector each takes ten times as long.
+const stormHolders = 500
