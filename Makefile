@@ -1,7 +1,7 @@
 # Every target is a line of `make help`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run build test race ci tools sim mutate bench bench-policies guests lint fmt fmtcheck tidy cover fuzz openapi openapicheck openapi/into
+.PHONY: help run build test race ci tools sim mutate chaos bench bench-policies guests lint fmt fmtcheck tidy cover fuzz openapi openapicheck openapi/into
 
 GO          ?= go
 GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
@@ -11,6 +11,7 @@ SWAG        := $(GO) run github.com/swaggo/swag/cmd/swag@v1.16.6
 SEEDS       ?= 200
 FUZZTIME    ?= 10s
 BENCHTIME   ?= 30s
+CHAOSTIME   ?= 2m
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -45,9 +46,19 @@ sim: ## run SEEDS=200 seeds of the simulation
 mutate: ## take each rule of the protocol out, and see a test fail (some minutes)
 	$(GO) test -count=1 -timeout 0 -tags mutate -run '^TestMutants$$' ./engine
 
+chaos: tools ## kill, stop, cut off and empty real processes for CHAOSTIME=2m, and check what clients were told
+	$(GO) run ./deploy/chaos -time $(CHAOSTIME)
+	$(GO) run ./deploy/chaos -time $(CHAOSTIME) -partitions
+
 bench: tools ## run the benchmarks, BENCHTIME=30s each
 	$(GO) run ./deploy/bench -time $(BENCHTIME)
 	$(GO) test -run '^$$' -bench '^BenchmarkBar' -benchtime 10s ./engine/redisnode
+
+bench-handover bench-idle bench-rest: tools ## one of the benchmarks by itself
+	$(GO) run ./deploy/bench -time $(BENCHTIME) $(@:bench-%=%)
+
+bench-leave: ## cancel or disconnect at the instant of the grant, 100,000 times each way (some minutes)
+	$(GO) test -count=1 -timeout 0 -v -run 'AtTheInstantOfTheGrant|CannotBeWritten' ./server -rounds=100000
 
 bench-policies: ## run the benchmarks of policies
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./policies
