@@ -263,7 +263,7 @@ type Attach struct {
 	Left      time.Duration
 }
 
-// Line states the replica's place as the Placement says and wakes the head if it fits: SaysDone.
+// Line states the replica's place as the Placement says, and wakes the head if it fits: SaysDone, with Free.
 type Line struct {
 	Semaphore string
 	Replica   string
@@ -388,7 +388,7 @@ type Answer struct {
 	Left       time.Duration // Never for a lease without an end
 	Definition Ballot        // of the accepted definition; zero: none
 	Beyond     quorum.Slots  // claim: slots in use at or beyond the limit
-	Free       int           // free slots below the bound, after the operation
+	Free       int           // free slots below the bound, after the operation; of line too
 	NextEnd    time.Duration // of a refused claim: until the next end of a lease, of cooling, of a wait or pass-over; 0: none is known
 
 	// Of claim, release, line: the line as it is now.

@@ -27,6 +27,7 @@ var lineRules = []rule{
 		place := engine.Place{Order: engine.Order{Arrival: 10, Replica: me, Seq: 3}, Weight: 2, Count: 5, Total: 12, Oldest: 3 * time.Second}
 		a := c.stateLine(engine.PlaceAlways, engine.Order{}, place)
 		c.equal("place told", a.Place, place.Order)
+		c.equal("free", a.Free, 1)
 		got := c.place(me)
 		c.about("oldest", -got.Oldest, -3*time.Second)
 		got.Oldest = place.Oldest

@@ -135,6 +135,7 @@ func (v *visit) stateLine(op *engine.Line) {
 	v.stated = engine.Order{}
 	v.wakeHead("")
 	v.tellOwnLine(op.Replica)
+	v.answer.Free = v.semaphore.free(v.semaphore.limit())
 	v.answer.Says = engine.SaysDone
 }
 

@@ -48,6 +48,7 @@ func (r *reply) decode(a *engine.Answer, op engine.Op) {
 		f.line(a)
 	case *engine.Line:
 		f.line(a)
+		a.Free = f.int()
 	case *engine.Find:
 		r.find(a, op.Lease)
 	case *engine.View:

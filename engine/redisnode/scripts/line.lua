@@ -4,7 +4,7 @@
 --
 -- KEYS    node, semaphore, used, ends, cooling
 -- ARGV    head, at, '', then as below
--- replies "<says> <time> <more> <place> <elsewhere> <before>"
+-- replies "<says> <time> <more> <place> <elsewhere> <before> <free>"
 --
 -- with now text admit slots lease twice semaphore line end
 
@@ -15,4 +15,5 @@ if line then
   line.stated = none
   line.wake('')
 end
-return finish('done') .. ' ' .. (line and line.tell(replica) or none .. ' 0 0')
+local free = format('%d', s.limit - below(s.limit))
+return finish('done') .. ' ' .. (line and line.tell(replica) or none .. ' 0 0') .. ' ' .. free
