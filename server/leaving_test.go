@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"flag"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -17,8 +18,8 @@ import (
 	"github.com/permitd/permitd/server/client"
 )
 
-// rounds of a race. One round takes about a millisecond.
-const rounds = 500
+// rounds of a race. One round takes about a millisecond; make bench-leave plays 100,000.
+var rounds = flag.Int("rounds", 500, "how often each race is run")
 
 // cutListener accepts connections that a test can cut at the server's end.
 type cutListener struct {
@@ -74,13 +75,13 @@ func TestAnAnswerThatCannotBeWrittenLeavesNothingHeld(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cutting.Serve(l) }() // until it is closed
 	arrived := 0
-	for range rounds {
+	for range *rounds {
 		if cutAtTheGrant(t, s, l) {
 			arrived++
 		}
 		eventually(t, "nothing is held", func() bool { return s.inUse(t) == 0 })
 	}
-	t.Logf("%d of %d answers arrived before the cut", arrived, rounds)
+	t.Logf("%d of %d answers arrived before the cut", arrived, *rounds)
 	if err := cutting.Close(); err != nil {
 		t.Error(err)
 	}
@@ -143,7 +144,7 @@ func TestAClientThatLeavesWhileItWaitsLeavesTheLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range rounds / 10 {
+	for range *rounds / 10 {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
@@ -199,7 +200,7 @@ func TestADisconnectAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.declare(t, "db", 1)
-	for range rounds {
+	for range *rounds {
 		before, err := s.engine.Acquire(t.Context(), "db", engine.Ask{Wait: 10 * time.Second})
 		if err != nil || before.Refusal != nil {
 			t.Fatal(err, before.Refusal)
@@ -234,7 +235,7 @@ func TestACancelAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted := 0
-	for range rounds {
+	for range *rounds {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(400*time.Microsecond))
 		hold, err := ch.Acquire(ctx, "db", client.Ask{})
 		cancel()
@@ -245,7 +246,7 @@ func TestACancelAtTheInstantOfTheGrantLeavesNothingBehind(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d were granted before the cancel", granted, rounds)
+	t.Logf("%d of %d were granted before the cancel", granted, *rounds)
 	eventually(t, "nothing is held", func() bool { return s.inUse(t) == 0 })
 	if err := ch.Close(); err != nil {
 		t.Error(err)

@@ -44,6 +44,7 @@ var benchmarks = []benchmark{
 		clients: 60, permits: 10, hold: 20 * time.Millisecond, replicas: 3, rate: 0.90, p99: 50 * time.Millisecond, scripts: 12,
 	}.run},
 	{"waiters", "100,000 waiters, 200 permits, 50 ms, engine API, three nodes", waiters},
+	{"handover", "from a release to the next grant, over WebSocket, three nodes, idle otherwise", handover},
 	{"rest", "acquire and release over REST, embedded store, 50 connections", rest},
 	{"idle", "9,000 idle holders over WebSocket, clients in another process", idle},
 	{"kill", "kill -9 of the server under load, embedded store, 50 times", kills},
