@@ -396,3 +396,33 @@ func TestFoundANodeThatHasPromisedTheDeadIsTold(t *testing.T) {
 		third.mustHold()
 	})
 }
+
+// A waiter rests whose claims came to nothing, as C alone has a slot beyond the limit in use and A is full. When the others name one
+// slot that is free it is not kept waiting by that.
+func TestFoundAWaiterRestsNoLongerThanOthersOfferTheSameSlot(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		var full []*engine.Release
+		for slot := range 2 {
+			full = append(full, s.stray(s.a, 1, quorum.OneSlot(slot)))
+		}
+		s.stray(s.b, 1, quorum.OneSlot(1))
+		s.stray(s.c, 1, quorum.OneSlot(2))
+		r1.declare(engine.Definition{Limit: 2})
+		waiter := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(10 * time.Second)
+		for claims := s.count(s.a, "claim"); claims.Load() == 0; {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond)
+		waiter.mustWait() // and rests
+		claims := s.count(s.a, "claim")
+		r2.ask(engine.Ask{}).mustBeRefused() // which wakes the waiter: B and C have room
+		if n := claims.Load(); n != 1 {
+			t.Errorf("it was claimed %d times", n-1)
+		}
+		s.do(s.a, full[0])
+		waiter.mustHold() // without any time passing
+	})
+}

@@ -403,8 +403,8 @@ var mutants = []mutant{
 	},
 	{
 		"a claim waits for the Q-th wake", "rest.go",
-		`bits.OnesCount64(r.woken) >= s.e.quorum`,
-		`bits.OnesCount64(r.woken) >= 1`,
+		`bits.OnesCount64(s.wakes(r)) >= s.e.quorum`,
+		`bits.OnesCount64(s.wakes(r)) >= 1`,
 		"TestAClaimWaitsForTheQthWake",
 	},
 	{

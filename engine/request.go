@@ -43,8 +43,7 @@ type Request struct {
 	rereads  int    // of the definition, in a row
 	woken    uint64 // bit i: node i has sent a wake for it since its last claim began
 	named    []int  // by node: the slot that such a wake named, + 1
-	sure     bool   // Q of them named the same slot
-	over     bool   // its last claim met a slot beyond the limit, of which not every node knows
+	over     uint64 // bit i: node i refused its last claim because of a slot beyond the limit
 	losses   int    // claims in a row that some nodes granted and no quorum did
 	rest     time.Duration
 	claimed  bool // it has claimed before

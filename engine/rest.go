@@ -34,18 +34,40 @@ func (r *Request) wokenBy(node int, w Wake, nodes int) {
 		r.named = make([]int, nodes)
 	}
 	r.named[node] = w.Slot + 1
-	same := 0
+}
+
+// wakes has bit i set where a wake of node i counts: not that of a node that refused the last claim because of a slot beyond the limit,
+// as it will refuse the next one, too, unless so many did that without them there is no quorum. Then the bound is read anew.
+func (s *semaphore) wakes(r *Request) uint64 {
+	if bits.OnesCount64(r.over) > len(s.e.peers)-s.e.quorum {
+		return r.woken
+	}
+	return r.woken &^ r.over
+}
+
+// awake reports whether Q wakes count. mu is held.
+func (s *semaphore) awake(r *Request) bool { return bits.OnesCount64(s.wakes(r)) >= s.e.quorum }
+
+// sure reports whether Q wakes that count name the same slot. mu is held.
+func (s *semaphore) sure(r *Request) bool {
+	counts := s.wakes(r)
 	for _, slot := range r.named {
-		if slot == w.Slot+1 {
-			same++
+		same := 0
+		for i, other := range r.named {
+			if other == slot && counts>>i&1 == 1 {
+				same++
+			}
+		}
+		if slot > 0 && same >= s.e.quorum {
+			return true
 		}
 	}
-	r.sure = r.sure || same > nodes/2
+	return false
 }
 
 // unwoken forgets all wakes: a claim begins.
 func (r *Request) unwoken() {
-	r.woken, r.start, r.sure = 0, -1, false
+	r.woken, r.start = 0, -1
 	clear(r.named)
 }
 
@@ -53,11 +75,11 @@ func (r *Request) unwoken() {
 // knows. freed says that it has just freed some itself. While the head rests, the recheck is set to the end of that. mu is held.
 func (s *semaphore) due(r *Request, freed bool) bool {
 	room := r.weight <= s.free && s.before == 0
-	if woken := bits.OnesCount64(r.woken) >= s.e.quorum; !room && !woken {
+	if !room && !s.awake(r) {
 		return false
 	}
 	now := s.e.cfg.Now()
-	if room && freed || r.sure && !r.over {
+	if room && freed || s.sure(r) {
 		r.losses, r.rest = 0, 0
 	}
 	if r.rest <= now {

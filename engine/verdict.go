@@ -33,7 +33,7 @@ func (s *semaphore) refused(a *attempt) {
 		s.existed(r)
 		return
 	}
-	r.over = countSays(a.says, SaysOver) > 0
+	r.over = maskSays(a.says, SaysOver)
 	if a.partial() {
 		r.lost(now)
 	}
@@ -65,14 +65,16 @@ func (s *semaphore) settled() {
 	}
 }
 
-func countSays(all []Says, want Says) int {
-	n := 0
-	for _, s := range all {
+func countSays(all []Says, want Says) int { return bits.OnesCount64(maskSays(all, want)) }
+
+// maskSays has bit i set where node i says so.
+func maskSays(all []Says, want Says) (mask uint64) {
+	for i, s := range all {
 		if s == want {
-			n++
+			mask |= 1 << i
 		}
 	}
-	return n
+	return mask
 }
 
 // noteFree learns from a verdict, whose request claims no more, how many slots are free: so many that Q nodes have as many.
@@ -296,7 +298,7 @@ func (e *Engine) woken(p *peer, w Wake) {
 		return
 	}
 	r.wokenBy(p.pos, w, len(e.peers))
-	if bits.OnesCount64(r.woken) < e.quorum || r.attempt != nil {
+	if !s.awake(r) || r.attempt != nil {
 		return
 	}
 	if s.before == 0 {
