@@ -41,6 +41,7 @@ type Definition struct {
 	PriorityStep time.Duration // PriorityStep
 	Paused       bool          // grants stop, the line stays
 	Description  string
+	Policy       Binding `json:",omitzero"` // asked about each new request, by Ask.Weigh; none
 }
 
 // Semaphore is a semaphore as the majority of the nodes know it.
@@ -86,6 +87,10 @@ type Ask struct {
 	Key      string      // names the request: asking again with it, on any replica, is the same request; of Holder.Principal alone
 	Ticket   string      // of a Refusal: resumes its place in line
 	Create   *Definition // creates the semaphore when there is none; compared with what it was created by
+	// Weigh asks the policy that the semaphore is bound to, if it is, what the request weighs. It is called once, from a goroutine of
+	// the engine's and without locks, when the request comes in as a new one: what asks again by a key or a ticket brings along what
+	// was said the first time. Its error ends the request. nil: it weighs what it asks for.
+	Weigh func(Standing) (Weighed, error)
 }
 
 // Lease is a grant.
@@ -102,6 +107,7 @@ type Lease struct {
 	Validity   time.Duration // from now on
 	RenewAfter time.Duration
 	Replayed   bool // it was granted before, to the same request or to whom it is attached from
+	Policy     PolicyVersion
 }
 
 // Refusal says that a request was not granted in time, and how things stand.
@@ -151,6 +157,7 @@ type LeaseInfo struct {
 	Slots         quorum.Slots
 	Fence         int64
 	HolderInfo
+	Policy    PolicyVersion
 	Cooling   bool
 	GrantedAt time.Time
 	Age       time.Duration

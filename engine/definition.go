@@ -90,6 +90,7 @@ func (d Definition) Validate() error {
 		{0 <= d.HoldMax && d.HoldMax <= 365*day, "hold_max", "must be 0 to a year"},
 		{0 <= d.PriorityStep && d.PriorityStep <= day, "priority_step", "must be 0 to 24h"},
 		{len(d.Description) <= DescriptionMax && utf8.ValidString(d.Description), "description", fmt.Sprintf("must be UTF-8 of at most %d bytes", DescriptionMax)},
+		{len(d.Policy.Config) <= BindingConfigMax, "policy.config", fmt.Sprintf("must be at most %d bytes", BindingConfigMax)},
 	}
 	for _, c := range checks {
 		if !c.ok {

@@ -16,12 +16,16 @@ type info struct {
 	TTL       time.Duration `json:"t,omitempty"` // as asked for: what is left at the nodes does not tell it
 	Params    uint32        `json:"k,omitempty"` // of a request with a key or a ticket: Ask.params
 	Asked     int64         `json:"q,omitempty"` // likewise: Request.asked
+
+	Policy     string `json:"n,omitempty"`
+	Generation int64  `json:"g,omitempty"`
 }
 
 // info is the Info of the lease that the request will get.
 func (r *Request) info() string {
 	h := r.ask.Holder
 	i := info{Holder: h.Holder, Principal: h.Principal, Address: h.Address, Via: h.Via, Requested: r.ask.Permits, TTL: r.ttl}
+	i.Policy, i.Generation = r.word.Policy.Name, r.word.Policy.Generation
 	if r.keyed() {
 		i.Params, i.Asked = r.params, r.asked
 	}

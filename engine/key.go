@@ -63,7 +63,7 @@ func (a *Ask) params() uint32 {
 // kept is a place in line whose owner is away.
 type kept struct {
 	order  Order
-	weight int
+	word   Weighed
 	since  time.Duration
 	params uint32
 	until  time.Duration
@@ -91,7 +91,10 @@ func (r *Request) identify() error {
 	case t.params != r.params:
 		return ErrKeyReused
 	}
-	r.id, r.order.Arrival, r.weight, r.resumes = t.id, t.arrival, t.weight, t.arrival != 0
+	r.id, r.order.Arrival, r.resumes = t.id, t.arrival, t.arrival != 0
+	if r.resumes {
+		r.obeys(t.word)
+	}
 	r.since -= time.Duration(max(0, r.asked-t.since)) * time.Microsecond
 	return nil
 }
@@ -113,7 +116,7 @@ func (s *semaphore) again(r *Request) {
 			r.fail(ErrKeyReused)
 			return
 		}
-		r.standsWhere(p.order, p.since, p.weight)
+		r.standsWhere(p.order, p.since, p.word)
 	}
 	delete(s.away, r.id)
 	s.named[r.id] = r
@@ -121,15 +124,16 @@ func (s *semaphore) again(r *Request) {
 }
 
 // standsWhere gives a request the place of the same request before it.
-func (r *Request) standsWhere(order Order, since time.Duration, weight int) {
+func (r *Request) standsWhere(order Order, since time.Duration, word Weighed) {
 	if order.Arrival != 0 {
-		r.order, r.since, r.weight, r.resumes = order, since, weight, true
+		r.order, r.since, r.resumes = order, since, true
+		r.obeys(word)
 	}
 }
 
 // supersede lets r stand where old does, if that is in line; old hears so. A claim under way goes on for r. mu is held.
 func (s *semaphore) supersede(old, r *Request) {
-	r.standsWhere(old.order, old.since, old.weight)
+	r.standsWhere(old.order, old.since, old.word)
 	if s.line.has(old) {
 		r.ttl, r.phase = old.ttl, waiting
 		a, claims := old.attempt, s.line.claimsFor(old)
@@ -161,7 +165,7 @@ func (s *semaphore) keepPlace(r *Request) bool {
 	keeps := r.ask.Key != "" && r.order.Arrival != 0 && (r.ask.Wait > 0 || r.resumes) && len(s.away) < awayMax
 	if keeps {
 		s.touched = s.e.cfg.Now() // it is not forgotten before
-		s.away[r.id] = kept{r.order, r.weight, r.since, r.params, s.e.cfg.Now() + PlaceKept}
+		s.away[r.id] = kept{r.order, r.word, r.since, r.params, s.e.cfg.Now() + PlaceKept}
 	}
 	return keeps
 }

@@ -12,6 +12,7 @@ type phase uint8
 const (
 	arriving   phase = iota // waits for the definition
 	seeking                 // finds out whether it has a lease already
+	weighing                // its policy is asked
 	waiting                 // in line, with or without a claim under way
 	confirming              // granted with 60 s, its real TTL is under way
 	holding                 // granted and told
@@ -32,6 +33,8 @@ type Request struct {
 	// Guarded by s.mu.
 	phase    phase
 	weight   int
+	word     Weighed // of its policy; zero: none was asked
+	judged   bool    // it was asked, or need not be
 	ttl      time.Duration
 	order    Order
 	since    time.Duration // when it arrived, by the coordinator's clock
@@ -106,6 +109,10 @@ func (e *Engine) refuses(name string, ask *Ask) error {
 
 // admit lets a request in, now that the definition is known. mu is held.
 func (s *semaphore) admit(r *Request) {
+	if s.def != nil && !s.def.Deleted && r.unweighed() {
+		s.weigh(r)
+		return
+	}
 	if err := s.refuses(r); err != nil {
 		r.fail(err)
 		return
@@ -147,8 +154,8 @@ func (s *semaphore) refuses(r *Request) error {
 	if c := r.ask.Create; c != nil && s.def.CreatedBy != nil && !s.def.Declared && c.filled() != s.def.CreatedBy.filled() {
 		return &DefinitionConflict{Yours: c.filled(), Existing: s.def.CreatedBy.filled()}
 	}
-	if r.weight > d.Limit {
-		return &WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: d.Limit}
+	if most := min(d.Limit, WeightMax); r.weight > most {
+		return &WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: most}
 	}
 	switch ttl := r.ask.TTL; {
 	case ttl == 0:
@@ -259,7 +266,7 @@ func (r *Request) Cancel() {
 		r.end()
 		switch phase {
 		case ended:
-		case arriving, seeking:
+		case arriving, seeking, weighing:
 			r.s.keepPlace(r)
 		case waiting:
 			// A claim under way goes on; what it is granted is given back by its verdict.

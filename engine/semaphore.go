@@ -32,6 +32,8 @@ type semaphore struct {
 	free       int                     // free slots, as last told, less what was claimed since
 	inUse      int                     // as last told
 	resting    bool                    // likewise: nothing is granted, free slots or not; the wait after a cold start
+	freeSeen   int                     // free slots, as last told …
+	freeAt     time.Duration           // … and when
 	fence      int64                   // the largest seen
 	elsewhere  int                     // waiters of other replicas, as last told
 	before     int                     // those of them before this replica's head, as last told

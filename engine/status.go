@@ -289,8 +289,10 @@ func (e *Engine) Leases(ctx context.Context, name string) ([]LeaseInfo, error) {
 	}
 	list := make([]LeaseInfo, 0, len(g.leases)+len(g.cooling))
 	for _, l := range g.leases {
+		of := decodeInfo(l.Info)
 		list = append(list, LeaseInfo{
-			ID: l.Lease, Semaphore: name, Weight: l.Slots.Len(), Slots: l.Slots, Fence: l.Fence, HolderInfo: decodeInfo(l.Info).people(),
+			ID: l.Lease, Semaphore: name, Weight: l.Slots.Len(), Slots: l.Slots, Fence: l.Fence, HolderInfo: of.people(),
+			Policy:    PolicyVersion{of.Policy, of.Generation},
 			GrantedAt: time.Now().Add(-l.Age), Age: l.Age, ExpiresIn: l.Left,
 		})
 	}

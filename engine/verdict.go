@@ -97,6 +97,7 @@ func (s *semaphore) noteFree(a *attempt) {
 	s.resting = resting >= s.e.quorum
 	slices.Sort(frees)
 	free := frees[len(frees)-s.e.quorum]
+	s.freeSeen, s.freeAt = free, s.e.cfg.Now()
 	if s.def != nil {
 		s.inUse = max(0, s.limit()-free)
 	}
