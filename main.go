@@ -68,7 +68,7 @@ func newRoot() *cobra.Command {
 	root.SilenceUsage = true
 	root.SilenceErrors = true
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newHealth(), newVersion())
+	root.AddCommand(newServe(), newHealth(), newNodes(), newVersion())
 	return root
 }
 

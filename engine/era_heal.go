@@ -98,7 +98,10 @@ func (e *Engine) readmit(p *peer) error {
 		return fmt.Errorf("%s: %w", p.node.Name(), err)
 	}
 	p.mu.Lock()
-	p.healed++
+	if p.healed == nil {
+		p.healed = map[string]int64{}
+	}
+	p.healed[st.outFor(probes[p.pos])]++
 	p.patience = 0
 	p.mu.Unlock()
 	p.wanted.Store(false)

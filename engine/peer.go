@@ -41,8 +41,8 @@ type peer struct {
 	jumped   bool // its clock jumped in the era seenIn: it does not count any more
 	work     work // of whoever froze it, and when that last went on
 	workSeen time.Duration
-	patience int // how often his work was taken over
-	healed   int // how often it was readmitted by this replica
+	patience int              // how often his work was taken over
+	healed   map[string]int64 // how often it was readmitted by this replica, by what it was out for
 	owed     []*debt
 	dropped  int // of owed, since they were too many
 }

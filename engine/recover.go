@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -96,13 +97,29 @@ func (e *Engine) Readmit(position int, dry bool, by string) (gives []string, err
 // ColdStarts is how many cold starts this replica has carried out.
 func (e *Engine) ColdStarts() int64 { return e.coldStarts.Load() }
 
-// Readmitted is how often this replica has readmitted each node, by position.
-func (e *Engine) Readmitted() []int {
-	counts := make([]int, len(e.peers))
+// Readmitted is how often this replica has readmitted each node, by position and by what it was out for: blank, restarted, suspended
+// (its clock jumped), overtaken (its era was over), unfinished (somebody else had begun), replaced.
+func (e *Engine) Readmitted() []map[string]int64 {
+	counts := make([]map[string]int64, len(e.peers))
 	for i, p := range e.peers {
 		p.mu.Lock()
-		counts[i] = p.healed
+		counts[i] = maps.Clone(p.healed)
 		p.mu.Unlock()
 	}
 	return counts
+}
+
+// outFor is what a node is out for, in a word.
+func (st *standing) outFor(pr *Probe) string {
+	switch {
+	case st.state == nodeSuspended, st.state == nodeReplaced:
+		return st.state
+	case pr.Record == nil:
+		return "blank"
+	case st.state == nodeReadmitting:
+		return "unfinished"
+	case pr.Refusal != nil:
+		return "restarted" // or another's replica in between
+	}
+	return "overtaken"
 }

@@ -14,15 +14,18 @@ const eventsMax = 1000
 
 // Types of events. Those of operators are acts: they are logged and counted too.
 const (
-	actDeclared = "semaphore_declared" // by PUT, or by PATCH of what was created on use
-	actChanged  = "semaphore_changed"
-	actDeleted  = "semaphore_deleted"
-	actBroken   = "lease_broken"
+	actDeclared   = "semaphore_declared" // by PUT, or by PATCH of what was created on use
+	actChanged    = "semaphore_changed"
+	actDeleted    = "semaphore_deleted"
+	actBroken     = "lease_broken"
+	actReadmitted = "node_readmitted"
+	actRecovered  = "nodes_recovered"
 
 	eventStarted = "started"
 	eventLost    = "lease_lost"
 	eventNode    = "node_changed"
 	eventTokens  = "tokens_changed"
+	eventCold    = "cold_start" // all nodes were out at once, and this replica has put together what they remembered
 )
 
 // event is something that happened at this replica.
@@ -128,7 +131,12 @@ func (s *Server) followNodes() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	known := map[string]string{}
+	var coldStarts int64
 	for {
+		if n := s.engine.ColdStarts(); n > coldStarts {
+			coldStarts = n
+			s.events.add(event{Type: eventCold})
+		}
 		_, nodes := s.engine.Nodes()
 		for _, n := range nodes {
 			if known[n.Name] != n.State {

@@ -23,6 +23,7 @@ var (
 	kindSuperseded          = kind{"superseded", http.StatusConflict, "The same request was made again"}
 	kindInProgress          = kind{"in_progress", http.StatusConflict, "The same request is under way elsewhere"}
 	kindSemaphoreInUse      = kind{"semaphore_in_use", http.StatusConflict, "The semaphore has holders"}
+	kindNotNeeded           = kind{"not_needed", http.StatusConflict, "The nodes need no such help"}
 	kindLeaseExpired        = kind{"lease_expired", http.StatusGone, "The lease has expired"}
 	kindLeaseReleased       = kind{"lease_released", http.StatusGone, "The lease was released"}
 	kindLeaseBroken         = kind{"lease_broken", http.StatusGone, "The lease was broken by an operator"}
@@ -58,6 +59,7 @@ var kinds = []kind{
 	kindSuperseded,
 	kindInProgress,
 	kindSemaphoreInUse,
+	kindNotNeeded,
 	kindLeaseExpired,
 	kindLeaseReleased,
 	kindLeaseBroken,

@@ -47,6 +47,8 @@ var (
 	nodesVoting     = nodeDesc("nodes_voting", "Nodes that vote.")
 	nodesQuorum     = nodeDesc("quorum_nodes", "Nodes that have to agree.")
 	nodeState       = nodeDesc("node_state", "1 for the state that a node is in, 0 for the others.", "node", "state")
+	coldStarts      = nodeDesc("cold_starts_total", "Times that too few nodes voted and this replica has put together what all remembered.")
+	readmitted      = nodeDesc("nodes_readmitted_total", "Times that this replica has readmitted a node, by what it was out for.", "node", "reason")
 	nodeClockOffset = nodeDesc("node_clock_offset_seconds", "A node's clock less the median of the nodes' clocks.", "node")
 )
 
@@ -66,7 +68,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range semaphoreMetrics {
 		ch <- m.desc
 	}
-	for _, d := range []*prometheus.Desc{nodesConfigured, nodesVoting, nodesQuorum, nodeState, nodeClockOffset} {
+	for _, d := range []*prometheus.Desc{nodesConfigured, nodesVoting, nodesQuorum, nodeState, nodeClockOffset, coldStarts, readmitted} {
 		ch <- d
 	}
 }
@@ -125,10 +127,20 @@ func (c *stateCollector) collectNodes(ch chan<- prometheus.Metric) {
 		}
 		ch <- gauge(nodeClockOffset, n.ClockOffset.Seconds(), n.Name)
 	}
+	ch <- counter(coldStarts, float64(c.s.engine.ColdStarts()))
+	for i, counts := range c.s.engine.Readmitted() {
+		for reason, n := range counts {
+			ch <- counter(readmitted, float64(n), nodes[i].Name, reason)
+		}
+	}
 }
 
 func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+}
+
+func counter(desc *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
 }
 
 func oneIf(yes bool) float64 {

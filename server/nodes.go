@@ -66,19 +66,24 @@ func (s *Server) nodes(c echo.Context, _ *principal) error {
 	if err := p.end(); err != nil {
 		return err
 	}
-	quorum, nodes := s.engine.Nodes()
 	if wantsText(c.Request()) {
+		_, nodes := s.engine.Nodes()
 		rows := make([][]string, len(nodes))
 		for i, n := range nodes {
 			rows[i] = []string{n.Name, n.State, oneLine(n.Reason)}
 		}
 		return answerText(c, http.StatusOK, columns(rows))
 	}
+	return answerJSON(c, http.StatusOK, s.nodeList())
+}
+
+func (s *Server) nodeList() nodesJSON {
+	quorum, nodes := s.engine.Nodes()
 	list := nodesJSON{Quorum: quorum, Items: make([]nodeJSON, len(nodes))}
 	for i, n := range nodes {
 		list.Items[i] = nodeOf(n)
 	}
-	return answerJSON(c, http.StatusOK, list)
+	return list
 }
 
 // oneLine makes a field of a column out of an error of somebody else.

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,13 +47,16 @@ func operation(id string) (path, method string, op *openapi3.Operation) {
 	return "", "", nil
 }
 
+// parameter is one of a path, as the router writes it.
+var parameter = regexp.MustCompile(`:([a-z]+)`)
+
 func TestEveryRouteIsDocumentedAndNoOther(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var routes, documented []string
 	for _, r := range s.echo.Routes() {
 		if r.Method != http.MethodHead && r.Path != "/v1/semaphores/" { // which only says that a name is missing
-			routes = append(routes, r.Method+" "+strings.ReplaceAll(strings.ReplaceAll(r.Path, ":name", "{name}"), ":id", "{id}"))
+			routes = append(routes, r.Method+" "+parameter.ReplaceAllString(r.Path, "{$1}"))
 		}
 	}
 	for path, item := range document().Paths.Map() {
@@ -147,6 +151,9 @@ func TestWhatIsDocumentedIsAnsweredAsDocumented(t *testing.T) {
 		{"release", db + "/release", `{"lease":"LEASE","keep":0}`, 200, ""},
 		{"break-lease", db + "/leases/ID", "", 410, ""},
 		{"nodes", "/v1/nodes", "", 200, ""},
+		{"recover-nodes", "/v1/nodes/recover", `{"without":[],"reason":"why","dry_run":true}`, 409, ""},
+		{"readmit-node", "/v1/nodes/0/readmit", `{"reason":"why"}`, 409, ""},
+		{"readmit-node", "/v1/nodes/none/readmit", "", 404, ""},
 		{"history", "/v1/history?semaphore=db", "", 200, ""},
 		{"history", "/v1/history?semaphore=none", "", 404, ""},
 		{"events", "/v1/events?semaphore=db", "", 200, "Last-Event-ID: x"},
@@ -163,7 +170,11 @@ func TestWhatIsDocumentedIsAnsweredAsDocumented(t *testing.T) {
 		{"channel-schema", "/channel.schema.json", "", 200, ""},
 		{"docs", "/docs", "", 200, ""},
 	}
-	sent := map[string]map[int]bool{"channel": {101: true}} // by every test of the channel
+	sent := map[string]map[int]bool{
+		"channel":       {101: true},            // by every test of the channel
+		"recover-nodes": {200: true, 202: true}, // by TestAnOperatorGoesOnWithoutANodeThatIsLost
+		"readmit-node":  {200: true, 202: true}, // by TestAnOperatorTakesBackANodeThatWasReplaced
+	}
 	lease := ""
 	for _, r := range requests {
 		id, _, _ := strings.Cut(lease, ".")

@@ -99,3 +99,16 @@ type releasedAnswer struct {
 	Weight    int    `json:"weight"`     // that is still held
 	CoolingMS int64  `json:"cooling_ms"` // until the permits are free
 }
+
+// readmitBody is what readmit takes.
+type readmitBody struct {
+	Reason string `json:"reason,omitempty"`  // why, for those who will ask
+	DryRun bool   `json:"dry_run,omitempty"` // only tell what it gives up
+}
+
+// recoverBody is what recover takes.
+type recoverBody struct {
+	Without []string `json:"without,omitempty"` // the nodes that are given up, by name or index; none: only what they have forgotten
+	Reason  string   `json:"reason,omitempty"`  // why, for those who will ask
+	DryRun  bool     `json:"dry_run,omitempty"` // only tell what it gives up
+}

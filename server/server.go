@@ -126,6 +126,8 @@ func (s *Server) routes() {
 	s.get("/channel.schema.json", scopeNone, s.showChannelSchema)
 	s.get("/docs", scopeNone, s.showDocs)
 	s.get("/v1/nodes", scopeRead, s.nodes)
+	s.echo.POST("/v1/nodes/recover", s.needs(scopeOperate, s.recoverNodes))
+	s.echo.POST("/v1/nodes/:node/readmit", s.needs(scopeOperate, s.readmitNode))
 	s.get("/v1/leases", scopeRead, s.findLeases)
 	s.get("/v1/history", scopeRead, s.showHistory)
 	s.get("/v1/events", scopeRead, s.listEvents)

@@ -135,6 +135,21 @@ func (c *Client) Nodes(ctx context.Context) (Nodes, error) {
 	return n, err
 }
 
+// Recover goes on without nodes that are lost, given by their names or indexes; dry: it only tells what that gives up.
+func (c *Client) Recover(ctx context.Context, without []string, reason string, dry bool) (Decided, error) {
+	var d Decided
+	body := decisionJSON{Without: without, Reason: reason, DryRun: dry}
+	err := c.do(ctx, http.MethodPost, "/v1/nodes/recover", nil, body, &d)
+	return d, err
+}
+
+// Readmit takes back a node that was replaced, given by its name or index; dry: it only tells what that gives up.
+func (c *Client) Readmit(ctx context.Context, node, reason string, dry bool) (Decided, error) {
+	var d Decided
+	err := c.do(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/readmit", nil, decisionJSON{Reason: reason, DryRun: dry}, &d)
+	return d, err
+}
+
 // Ready returns nil if the server is ready, else a *Problem that names what is missing.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.do(ctx, http.MethodGet, "/readyz", nil, nil, nil)

@@ -61,6 +61,12 @@ type releaseJSON struct {
 	Keep  int    `json:"keep,omitempty"`
 }
 
+type decisionJSON struct {
+	Without []string `json:"without,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	DryRun  bool     `json:"dry_run,omitempty"`
+}
+
 type renewJSON struct {
 	Type  string `json:"type,omitempty"`
 	Ref   string `json:"ref,omitempty"`

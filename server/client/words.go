@@ -105,9 +105,16 @@ type Nodes struct {
 	Items  []Node `json:"items"`
 }
 
+// Decided is the nodes after an operator's decision about them, and what it gives up.
+type Decided struct {
+	Nodes
+	GivesUp []string `json:"gives_up"`
+}
+
 // Node is one of them.
 type Node struct {
 	Node          string    `json:"node"`
+	Index         *int      `json:"index"` // nil: it is not known
 	State         string    `json:"state"`
 	Reason        string    `json:"reason"`
 	Since         time.Time `json:"since"`
