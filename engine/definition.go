@@ -76,26 +76,30 @@ func (d Definition) filled() Definition {
 // Validate reports the first field, if any, that is out of its range, as an *InvalidError. It takes a definition as it
 // was given, defaults not filled in.
 func (d Definition) Validate() error {
-	f := d.filled()
-	day := 24 * time.Hour
-	checks := []struct {
-		ok            bool
-		field, detail string
-	}{
-		{1 <= d.Limit && d.Limit <= LimitMax, "limit", fmt.Sprintf("must be 1 to %d", LimitMax)},
-		{d.TTLMax == 0 || TTLMin <= d.TTLMax && d.TTLMax <= TTLMaxMax, "ttl_max", fmt.Sprintf("must be %v to %v", TTLMin, TTLMaxMax)},
-		{TTLMin <= f.TTL && f.TTL <= f.TTLMax, "ttl", fmt.Sprintf("must be %v to ttl_max, %v", TTLMin, f.TTLMax)},
-		{0 <= d.MaxWaiters && d.MaxWaiters <= MaxWaitersMax, "max_waiters", fmt.Sprintf("must be 1 to %d", MaxWaitersMax)},
-		{0 <= d.MinHold && d.MinHold <= day, "min_hold", "must be 0 to 24h"},
-		{0 <= d.HoldMax && d.HoldMax <= 365*day, "hold_max", "must be 0 to a year"},
-		{0 <= d.PriorityStep && d.PriorityStep <= day, "priority_step", "must be 0 to 24h"},
-		{len(d.Description) <= DescriptionMax && utf8.ValidString(d.Description), "description", fmt.Sprintf("must be UTF-8 of at most %d bytes", DescriptionMax)},
-		{len(d.Policy.Config) <= BindingConfigMax, "policy.config", fmt.Sprintf("must be at most %d bytes", BindingConfigMax)},
+	const day = 24 * time.Hour
+	wrong := func(field, format string, args ...any) error {
+		return &InvalidError{Field: field, Detail: fmt.Sprintf(format, args...)}
 	}
-	for _, c := range checks {
-		if !c.ok {
-			return &InvalidError{Field: c.field, Detail: c.detail}
-		}
+	f := d.filled()
+	switch {
+	case d.Limit < 1 || d.Limit > LimitMax:
+		return wrong("limit", "must be 1 to %d", LimitMax)
+	case d.TTLMax != 0 && (d.TTLMax < TTLMin || d.TTLMax > TTLMaxMax):
+		return wrong("ttl_max", "must be %v to %v", TTLMin, TTLMaxMax)
+	case f.TTL < TTLMin || f.TTL > f.TTLMax:
+		return wrong("ttl", "must be %v to ttl_max, %v", TTLMin, f.TTLMax)
+	case d.MaxWaiters < 0 || d.MaxWaiters > MaxWaitersMax:
+		return wrong("max_waiters", "must be 1 to %d", MaxWaitersMax)
+	case d.MinHold < 0 || d.MinHold > day:
+		return wrong("min_hold", "must be 0 to 24h")
+	case d.HoldMax < 0 || d.HoldMax > 365*day:
+		return wrong("hold_max", "must be 0 to a year")
+	case d.PriorityStep < 0 || d.PriorityStep > day:
+		return wrong("priority_step", "must be 0 to 24h")
+	case len(d.Description) > DescriptionMax || !utf8.ValidString(d.Description):
+		return wrong("description", "must be UTF-8 of at most %d bytes", DescriptionMax)
+	case len(d.Policy.Config) > BindingConfigMax:
+		return wrong("policy.config", "must be at most %d bytes", BindingConfigMax)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ type Engine struct {
 	semMu sync.Mutex // guards sems; taken after no semaphore's mu but a semaphore's that is being forgotten
 	sems  map[string]*semaphore
 
-	secretNow atomic.Pointer[[]byte] // as secret below
+	secretNow atomic.Pointer[secret] // as secret below
 
 	mu         sync.Mutex // guards what follows
 	cluster    string
@@ -254,7 +254,7 @@ func (e *Engine) hasSecret() bool { return e.secretNow.Load() != nil }
 // secretKey is the cluster secret; nil before it is known.
 func (e *Engine) secretKey() []byte {
 	if s := e.secretNow.Load(); s != nil {
-		return *s
+		return s.key
 	}
 	return nil
 }

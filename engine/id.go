@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"hash"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -33,28 +35,40 @@ func random(d time.Duration) time.Duration {
 	return time.Duration(binary.NativeEndian.Uint64(b[:]) % uint64(d))
 }
 
-// capability is the string by which a lease's holder proves itself: id "." mac.
-func capability(secret []byte, semaphore, id string) string {
-	return id + "." + mac(secret, semaphore, id)
+// secret is the cluster secret, and hashes keyed with it: keying one takes as long as using it.
+type secret struct {
+	key    []byte
+	hashes sync.Pool
 }
 
-func mac(secret []byte, semaphore, id string) string {
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte(semaphore))
-	h.Write([]byte{0}) // names have no control characters
-	h.Write([]byte(id))
-	return idEncoding.EncodeToString(h.Sum(nil)[:16])
+// capability is the string by which a lease's holder proves itself: id "." mac. The secret is known.
+func (e *Engine) capability(semaphore, id string) string {
+	return id + "." + e.secretNow.Load().mac(semaphore, id)
+}
+
+func (s *secret) mac(semaphore, id string) string {
+	h, ok := s.hashes.Get().(hash.Hash)
+	if ok {
+		h.Reset()
+	} else {
+		h = hmac.New(sha256.New, s.key)
+	}
+	defer s.hashes.Put(h)
+	var b [NameMax + 1 + idLen]byte
+	text := append(append(append(b[:0], semaphore...), 0), id...) // names have no control characters
+	h.Write(text)
+	return idEncoding.EncodeToString(h.Sum(b[:0])[:16])
 }
 
 // openCapability returns the lease id of a capability that is ours, else ErrUnknownLease; ErrQuorumUnavailable while this
 // replica has not read the secret yet, since then it cannot tell.
 func (e *Engine) openCapability(semaphore, text string) (id string, err error) {
-	secret := e.secretKey()
+	secret := e.secretNow.Load()
 	if secret == nil {
 		return "", ErrQuorumUnavailable
 	}
 	id, sum, found := strings.Cut(text, ".")
-	if !found || len(id) != idLen || len(sum) != macLen || !hmac.Equal([]byte(sum), []byte(mac(secret, semaphore, id))) {
+	if !found || len(id) != idLen || len(sum) != macLen || !hmac.Equal([]byte(sum), []byte(secret.mac(semaphore, id))) {
 		return "", ErrUnknownLease
 	}
 	return id, nil

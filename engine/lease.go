@@ -149,14 +149,15 @@ func (s *semaphore) deliver(l *lease) {
 
 // told is the lease as its holder hears it.
 func (l *lease) told(now time.Duration) Lease {
-	of := decodeInfo(l.info)
 	t := Lease{
-		Capability: capability(l.s.e.secretKey(), l.s.name, l.id), ID: l.id, Semaphore: l.s.name,
-		Requested: l.asked, Weight: l.weight, Slots: l.slots, Fence: l.fence, Holder: of.Holder, TTL: l.ttl,
-		Replayed: l.replayed, Policy: PolicyVersion{of.Policy, of.Generation},
+		Capability: l.s.e.capability(l.s.name, l.id), ID: l.id, Semaphore: l.s.name,
+		Requested: l.asked, Weight: l.weight, Slots: l.slots, Fence: l.fence, TTL: l.ttl, Replayed: l.replayed,
 	}
 	if l.r != nil && !l.replayed {
-		t.Holder = l.r.ask.Holder.Holder
+		t.Holder, t.Policy = l.r.ask.Holder.Holder, l.r.word.Policy
+	} else {
+		of := decodeInfo(l.info)
+		t.Holder, t.Policy = of.Holder, PolicyVersion{of.Policy, of.Generation}
 	}
 	if l.ttl != Never {
 		t.Validity = max(0, l.end-now)

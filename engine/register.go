@@ -165,6 +165,6 @@ func (e *Engine) learnSecret() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.secret, e.secretLost = []byte(v.Data), false
-	e.secretNow.Store(&e.secret)
+	e.secretNow.Store(&secret{key: e.secret})
 	e.changedLocked()
 }

@@ -89,7 +89,7 @@ func (p *params) addBody(body, contentType string) {
 		}
 		return
 	}
-	if strings.HasPrefix(body, "[") || json.Valid([]byte(body)) {
+	if strings.HasPrefix(body, "[") || !strings.Contains(body, "=") && json.Valid([]byte(body)) {
 		p.refuse("", "a JSON body is an object")
 		return
 	}
