@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -86,24 +85,31 @@ func (h *Host) configs(name string) map[string]int {
 	return configs
 }
 
-// users are the semaphores bound to a policy, as far as known.
-func (h *Host) users(ctx context.Context, name string) ([]string, error) {
-	users := map[string]bool{}
-	if h.cfg.UsedBy != nil {
-		all, err := h.cfg.UsedBy(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		for _, semaphore := range all {
-			users[semaphore] = true
-		}
+// Rebind takes over the bindings of all semaphores as Config.Bindings reads them.
+func (h *Host) Rebind(ctx context.Context) error {
+	if h.cfg.Bindings == nil {
+		return nil
 	}
+	all, err := h.cfg.Bindings(ctx)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bound = all
+	return nil
+}
+
+// users are the semaphores bound to a policy, as of the last Rebind and what was bound here since.
+func (h *Host) users(name string) []string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
+	users := []string{}
 	for semaphore, b := range h.bound {
 		if b.Policy == name {
-			users[semaphore] = true
+			users = append(users, semaphore)
 		}
 	}
-	return slices.Sorted(maps.Keys(users)), nil
+	slices.Sort(users)
+	return users
 }

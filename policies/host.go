@@ -18,8 +18,8 @@ type Config struct {
 	Slots     int          // calls at once in a policy; twice the cores, at least 4
 	Log       *slog.Logger // none
 
-	// UsedBy names semaphores, of all replicas, that are bound to a policy. Without it those that were bound here count.
-	UsedBy func(ctx context.Context, policy string) ([]string, error)
+	// Bindings reads the bindings of all semaphores, by name; Rebind and Delete call it. Without it those that were bound here count.
+	Bindings func(ctx context.Context) (map[string]Binding, error)
 }
 
 // Host runs policies. It is safe for concurrent use. Close ends it, and waits for the goroutines that prepare instances, the only

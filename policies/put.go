@@ -114,7 +114,7 @@ func (h *Host) store(ctx context.Context, name string, wasm []byte, r Report, by
 	after, err := h.change(ctx, func(x *index) error {
 		before = x.sums()
 		created = x.Policies[name] == nil
-		_, err := x.put(name, Stored{r.SHA256, time.Now().UTC(), by.By}, r, by.IfRev)
+		_, err := x.put(name, Stored{r.SHA256, time.Now().UTC().Truncate(time.Millisecond), by.By}, r, by.IfRev)
 		return err
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -123,10 +124,16 @@ func TestNamesAndNumbersOfPoliciesAreBounded(t *testing.T) {
 
 func TestABoundPolicyIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	elsewhere := []string{"gpu"}
-	h := newHost(t, Config{UsedBy: func(context.Context, string) ([]string, error) { return elsewhere, nil }})
+	bound := map[string]Binding{"gpu": {Policy: "p"}, "tape": {Policy: "q"}}
+	looks, late := 0, map[string]Binding(nil)
+	h := newHost(t, Config{Bindings: func(context.Context) (map[string]Binding, error) {
+		if looks++; looks == 2 && late != nil { // somebody binds it between the look and the deletion
+			return late, nil
+		}
+		return maps.Clone(bound), nil
+	}})
 	put(t, h, "p", answers(1))
-	h.Bind("db", Binding{Policy: "p"})
+	bound["db"] = Binding{Policy: "p"}
 	err := h.Delete(t.Context(), "p", 0)
 	if used, ok := errors.AsType[*InUseError](err); !ok || fmt.Sprint(used.Semaphores) != "[db gpu]" {
 		t.Errorf("%v", err)
@@ -134,8 +141,16 @@ func TestABoundPolicyIsNotDeleted(t *testing.T) {
 	if s, err := h.Get(t.Context(), "p"); err != nil || fmt.Sprint(s.UsedBy) != "[db gpu]" {
 		t.Errorf("%+v %v", s, err)
 	}
-	h.Unbind("db")
-	elsewhere = nil
+	delete(bound, "db")
+	delete(bound, "gpu")
+	looks, late = 0, map[string]Binding{"late": {Policy: "p"}}
+	err = h.Delete(t.Context(), "p", 0)
+	if used, ok := errors.AsType[*InUseError](err); !ok || fmt.Sprint(used.Semaphores) != "[late]" {
+		t.Errorf("%v", err)
+	}
+	if d := ask(t, h, &Binding{Policy: "p"}, 1); d.Weight != 1 {
+		t.Errorf("%+v", d)
+	}
 	if err := h.Delete(t.Context(), "p", 0); err != nil {
 		t.Error(err)
 	}

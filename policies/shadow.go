@@ -37,7 +37,7 @@ func (m *meter) shadowed(d Decision, r *Request) Decision {
 
 func (m *meter) differ(d Decision, r *Request) {
 	entry := Difference{
-		At: time.Now(), Semaphore: r.Semaphore, Holder: r.Holder, Generation: d.Generation, Requested: r.Requested, Outcome: d.Outcome,
+		At: time.Now().UTC().Truncate(time.Millisecond), Semaphore: r.Semaphore, Holder: r.Holder, Generation: d.Generation, Requested: r.Requested, Outcome: d.Outcome,
 		Weight: d.Weight, Reason: d.Reason, TTLMS: d.TTL.Milliseconds(), Fault: d.Fault,
 	}
 	if d.HasPriority {

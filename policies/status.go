@@ -29,11 +29,7 @@ func (h *Host) List(ctx context.Context) ([]Status, error) {
 	}
 	all := make([]Status, 0, len(x.Policies))
 	for _, name := range slices.Sorted(maps.Keys(x.Policies)) {
-		s, err := h.describe(ctx, name, x.Policies[name])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
+		all = append(all, h.describe(name, x.Policies[name]))
 	}
 	return all, nil
 }
@@ -48,7 +44,7 @@ func (h *Host) Get(ctx context.Context, name string) (Status, error) {
 	if e == nil {
 		return Status{}, ErrUnknownPolicy
 	}
-	return h.describe(ctx, name, e)
+	return h.describe(name, e), nil
 }
 
 // Module returns the module in force, as it was uploaded.
@@ -64,18 +60,13 @@ func (h *Host) Module(ctx context.Context, name string) ([]byte, error) {
 	return h.read(ctx, e.Versions[0].SHA256)
 }
 
-func (h *Host) describe(ctx context.Context, name string, e *entry) (Status, error) {
-	s := h.status(h.policy(name), name, e)
-	users, err := h.users(ctx, name)
-	s.UsedBy = users
-	return s, err
-}
+func (h *Host) describe(name string, e *entry) Status { return h.status(h.policy(name), name, e) }
 
 // status describes a policy; of is nil where this replica does not know it yet.
 func (h *Host) status(of *policy, name string, e *entry) Status {
 	s := Status{
 		Name: name, Rev: e.Rev, SHA256: e.Versions[0].SHA256, ABI: e.Report.ABI, Report: e.Report,
-		Versions: slices.Clone(e.Versions), Here: HereCompiling,
+		Versions: slices.Clone(e.Versions), UsedBy: h.users(name), Here: HereCompiling,
 	}
 	if of == nil {
 		return s

@@ -22,4 +22,6 @@ type Store interface {
 	WriteBlob(ctx context.Context, sum string, data []byte) error
 	// DropBlob forgets a module; one that is not there is no error.
 	DropBlob(ctx context.Context, sum string) error
+	// MendBlobs sees that the modules that are used are kept as safely as may be, and forgets others that nobody has used for a while.
+	MendBlobs(ctx context.Context, used map[string]bool) error
 }

@@ -113,12 +113,12 @@ func (h *Host) trim() {
 	}
 }
 
-// sweep removes compiled code that no policy has any more. What is being uploaded at this moment is compiled again if need be.
+// sweep removes compiled code that no policy has any more, and has the modules kept that there are. What is being uploaded at this moment is compiled again if need be.
 func (h *Host) sweep(ctx context.Context) error {
 	x, err := h.index(ctx)
 	if err != nil {
 		return err
 	}
 	used := x.sums()
-	return h.workshop.sweep(func(sum string) bool { return used[sum] })
+	return errors.Join(h.workshop.sweep(func(sum string) bool { return used[sum] }), h.cfg.Store.MendBlobs(ctx, used))
 }
