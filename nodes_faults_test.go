@@ -21,6 +21,7 @@ import (
 // monitored lets n clients take the permits of a semaphore and give them back, until ctx ends, and counts how many were held at once, by
 // what the clients were told.
 type monitored struct {
+	ttl                time.Duration
 	held, most, grants atomic.Int64
 	clients            sync.WaitGroup
 }
@@ -34,7 +35,7 @@ func (m *monitored) run(ctx context.Context, urls []string, n, limit int) {
 			}
 			defer c.Close()
 			for ctx.Err() == nil {
-				l, err := c.Acquire(ctx, "db", client.Ask{Wait: time.Second, TTL: 10 * time.Second, Create: &client.Definition{Limit: limit}})
+				l, err := c.Acquire(ctx, "db", client.Ask{Wait: time.Second, TTL: m.ttl, Create: &client.Definition{Limit: limit}})
 				if err != nil {
 					time.Sleep(5 * time.Millisecond)
 					continue
@@ -141,7 +142,7 @@ func TestFlushAllOnAMinorityUnderLoad(t *testing.T) {
 	servers, nodes := redisNodes(t, 3)
 	r, other := start(t, "--redis", nodes), start(t, "--redis", nodes)
 	ctx, stop := context.WithCancel(t.Context())
-	m := &monitored{}
+	m := &monitored{ttl: 10 * time.Second}
 	m.run(ctx, []string{r.url, other.url}, 8, 3)
 	m.grantsGoOn(t)
 	for i, s := range servers {
@@ -243,9 +244,9 @@ func TestWhatIsInUseIsWhatTheLeasesWeighAfterACrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := flags(t)
-			for range 5 {
+			for range 4 {
 				cmd, url := process(t, binary, args...)
-				m := &monitored{}
+				m := &monitored{ttl: 2 * time.Second} // what the crash leaves behind is soon over
 				ctx, stop := context.WithCancel(t.Context())
 				m.run(ctx, []string{url}, 8, 5)
 				m.grantsGoOn(t)
