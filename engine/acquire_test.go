@@ -80,6 +80,8 @@ func TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter(t *testing.T) {
 		r1.declare(engine.Definition{Limit: 3})
 		r1.acquire(engine.Ask{Permits: 2})
 		waiter := r1.ask(engine.Ask{Permits: 2, Wait: time.Minute})
+		synctest.Wait()
+		claims := s.count(s.a, "claim")
 		for _, r := range []*player{r1, r2} {
 			for range 3 {
 				if refusal := r.ask(engine.Ask{}).mustBeRefused(); refusal.Waiting != 1 || refusal.Ahead != 1 {
@@ -89,6 +91,9 @@ func TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter(t *testing.T) {
 			}
 		}
 		waiter.mustWait()
+		if n := claims.Load(); n != 3 { // where somebody waits here it takes none to know
+			t.Errorf("there were %d claims for the tries; want 3, of R2", n)
+		}
 		waiter.Cancel()
 		synctest.Wait()
 		r2.acquire(engine.Ask{})

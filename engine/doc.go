@@ -68,9 +68,9 @@
 //
 //	a grant is the same slots on Q nodes                       quorum TestTallyScripts
 //	a quorum is of all configured nodes                        quorum TestAQuorumIsOfAllConfiguredNodesNotOfThoseThatAnswer
-//	ballots under two definitions are never added up           TestScheduleMendAcrossTwoDefinitions
+//	ballots under two definitions are never added up           TestScheduleHalfDoneGrowOverShrink
 //	a mend gives way to whoever has the slot                   TestScheduleCrossedBallots
-//	a late ballot that differs is mended                       TestScheduleABBCCAOverAdmission
+//	a late ballot that differs is mended                       TestALateBallotThatDiffersIsMended
 //	a validity ends before the lease does on the nodes         TestNoValidityIsLongerThanAQuorumHolds
 //	a validity is shorter by what is not known of the clocks   quorum TestValidityIsShortOfWhatAQuorumHolds
 //	a validity rests on the Q-th largest end                   quorum TestValidityIsShortOfWhatAQuorumHolds
@@ -106,8 +106,8 @@
 //	a tombstone bars mends                                     TestScheduleStaleMendAfterReconnect
 //	what comes after 5 s is not executed                       TestScheduleClaimResentAfterItsAttemptEnded
 //	what comes more than 50 ms early is not executed           enginetest TestStateKeepsTheContract
-//	a give-back goes to the silent, too                        TestACancelledRequestLeavesNothingBehind
-//	a late yes is given back                                   TestScheduleSplitOnAFullSemaphore
+//	a give-back goes to the silent, too                        TestWhatWasGrantedAndNotHeardIsGivenBack
+//	a late yes is given back                                   TestScheduleGiveBackAfterANewerClaim
 //	a refused mend of a new lease drops its record             enginetest TestStateKeepsTheContract
 //	a mend that is refused is made again                       TestScheduleMendMeetsAPassingBallot
 //	a claim lives for a minute at most                         TestATTLOverAMinuteIsConfirmedBeforeItIsTold
@@ -121,13 +121,13 @@
 //
 // First come, first served, and nobody waits for what is free:
 //
-//	a refused claim states its place                           TestScheduleReleaseBetweenRefusalAndPlace
+//	a refused claim states its place                           TestScheduleTwoClaimsOfOneReplica
 //	a granted claim leaves the next place, or none             enginetest TestStateKeepsTheContract
 //	a line replaces the place it was told, no newer one        TestScheduleLineAfterANewerPlace
 //	a line is sent after the verdict                           TestScheduleStalePlaceAfterGrant
 //	a claim stays behind those before it                       enginetest TestStateKeepsTheContract
 //	room beside all who wait is free to take                   TestScheduleFalseBehindWithPermitsFree
-//	a try never overtakes a waiter                             TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter
+//	nobody claims while others wait before it here             TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter
 //	a place that was woken in vain is passed over              TestScheduleDeadReplicaAtTheHeadAmongTraffic
 //	a place heavier than the limit holds nobody up             enginetest TestStateKeepsTheContract
 //	a waiter heavier than a shrunken limit is refused          TestScheduleHeavierThanAShrunkenLimit

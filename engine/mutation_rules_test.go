@@ -21,7 +21,7 @@ var mutants = []mutant{
 		"ballots under two definitions are never added up", "quorum/quorum.go",
 		`b.Definition == c.Definition && b.Fence == c.Fence`,
 		`b.Fence == c.Fence`,
-		"TestScheduleMendAcrossTwoDefinitions",
+		"TestScheduleHalfDoneGrowOverShrink",
 	},
 	{
 		"what comes after 5 s is not executed", "localnode/prelude.go",
@@ -123,19 +123,19 @@ var mutants = []mutant{
 		"a give-back goes to the silent, too", "attempt.go",
 		`b.Kind == quorum.Yes || b.Kind == quorum.Silent || a.mended[i]`,
 		`b.Kind == quorum.Yes || a.mended[i]`,
-		"TestACancelledRequestLeavesNothingBehind",
+		"TestWhatWasGrantedAndNotHeardIsGivenBack",
 	},
 	{
 		"a late yes is given back", "attempt.go",
 		"\t\tif k := a.ballots[i].Kind; k == quorum.Yes || k == quorum.Silent {",
 		"\t\tif false {",
-		"TestScheduleSplitOnAFullSemaphore",
+		"TestScheduleGiveBackAfterANewerClaim",
 	},
 	{
 		"a late ballot that differs is mended", "attempt.go",
 		"\t\t\tl.mendAt(i, a.ballots[i].Definition, 1)\n",
 		``,
-		"TestScheduleABBCCAOverAdmission",
+		"TestALateBallotThatDiffersIsMended",
 	},
 	{
 		"a validity ends before the lease does on the nodes", "quorum/validity.go",
@@ -291,7 +291,7 @@ var mutants = []mutant{
 		"a refused claim states its place", "localnode/claim.go",
 		"\t\tif op.Wait {\n",
 		"\t\tif false {\n",
-		"TestScheduleReleaseBetweenRefusalAndPlace",
+		"TestScheduleTwoClaimsOfOneReplica",
 	},
 	{
 		"a refused claim states its place", "redisnode/scripts/claim.lua",
@@ -354,9 +354,9 @@ var mutants = []mutant{
 		"TestScheduleLimitRaisedWakes",
 	},
 	{
-		"a try never overtakes a waiter", "request.go",
-		"\tcase r.ask.Wait == 0 && !mayClaim:",
-		"\tcase false:",
+		"nobody claims while others wait before it here", "request.go",
+		`mayClaim := head == nil || r.order.Compare(head.order) < 0`,
+		`mayClaim := head == nil || true`,
 		"TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter",
 	},
 	{

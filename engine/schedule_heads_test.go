@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -175,25 +176,49 @@ func oftenIn(t *testing.T, n int) int {
 
 // heavier-than-a-shrunken-limit -> it is refused at once, wherever it waits, and those behind it do not wait for it.
 func TestScheduleHeavierThanAShrunkenLimit(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 3})
-		r1.release(r1.acquire(engine.Ask{Permits: 3}), 1) // slot 0, below the limit to come
-		heavy := r1.ask(engine.Ask{Permits: 3, Wait: time.Hour})
-		time.Sleep(time.Millisecond)
-		other := r2.ask(engine.Ask{Permits: 3, Wait: time.Hour})
-		time.Sleep(time.Millisecond)
-		light := r2.ask(engine.Ask{Wait: time.Hour})
-		r1.declare(engine.Definition{Limit: 2})
-		time.Sleep(time.Second) // R2 hears of it at its next claim
-		for _, r := range []*asked{heavy, other} {
-			var told *engine.WeightError
-			if l := r.look(); !errors.As(l.err, &told) || told.Limit != 2 || told.Weight != 3 {
-				t.Errorf("told: %s %v", l.told, l.err)
-			}
+	tooHeavy := func(t *testing.T, r *asked) {
+		t.Helper()
+		var told *engine.WeightError
+		if l := r.look(); !errors.As(l.err, &told) || told.Limit != 2 || told.Weight != 3 {
+			t.Errorf("told: %s %v", l.told, l.err)
 		}
-		light.mustHold()
-		s.noPlaces()
-		s.uses(r1, 2)
+	}
+	t.Run("while it waits, here or elsewhere", func(t *testing.T) {
+		play(t, func(t *testing.T, s *stage) {
+			r1, r2 := s.player(), s.player()
+			r1.declare(engine.Definition{Limit: 3})
+			r1.release(r1.acquire(engine.Ask{Permits: 3}), 1) // slot 0, below the limit to come
+			heavy := r1.ask(engine.Ask{Permits: 3, Wait: time.Hour})
+			time.Sleep(time.Millisecond)
+			other := r2.ask(engine.Ask{Permits: 3, Wait: time.Hour})
+			time.Sleep(time.Millisecond)
+			light := r2.ask(engine.Ask{Wait: time.Hour})
+			r1.declare(engine.Definition{Limit: 2})
+			time.Sleep(time.Second) // R2 hears of it at its next claim
+			tooHeavy(t, heavy)
+			tooHeavy(t, other)
+			light.mustHold()
+			s.noPlaces()
+			s.uses(r1, 2)
+		})
+	})
+	t.Run("while its claim is under way", func(t *testing.T) {
+		play(t, func(t *testing.T, s *stage) {
+			r1, r2 := s.player(), s.player()
+			r1.declare(engine.Definition{Limit: 3})
+			r1.release(r1.acquire(engine.Ask{}), 0)
+			r1.ways.Hold("peek")
+			r1.ways.Hold("claim")
+			r2.declare(engine.Definition{Limit: 2}) // R1 asks for it
+			heavy := r1.ask(engine.Ask{Permits: 3, Wait: time.Hour})
+			light := r1.ask(engine.Ask{Wait: time.Hour})
+			r1.ways.Pass("peek")
+			synctest.Wait() // R1 has read it; the claim is executed now
+			r1.ways.Pass("claim")
+			tooHeavy(t, heavy)
+			light.mustHold()
+			s.noPlaces()
+			s.uses(r1, 1)
+		})
 	})
 }
