@@ -117,7 +117,7 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 		return err
 	}
 	meter, metered := server.NewNodeMeter(nodes)
-	e, err := engine.Open(engine.Config{Nodes: metered, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores, DurableNodes: f.durableNodes})
+	e, err := engine.Open(engine.Config{Nodes: metered, Meter: meter, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores, DurableNodes: f.durableNodes})
 	if err != nil {
 		return misconfigured("--redis: %w", err)
 	}

@@ -30,22 +30,23 @@ type attempt struct {
 	ats []int64       // by node: its start, by the estimated node clock
 
 	// Guarded by s.mu.
-	ballots []quorum.Ballot
-	eras    []int64         // by node: under which it answered
-	ends    []time.Duration // by node: until when it holds the lease, by the coordinator's clock
-	asked   []bool
-	mended  []bool
-	says    []Says
-	nextEnd []time.Duration
-	frees   []int
-	beyond  []bool // by node: slots beyond the limit are in use there
-	more    bool
-	round   int // 0: the claim; then mends
-	began   time.Duration
-	decided bool
-	closed  bool // nobody is waited for any longer
-	timer   *time.Timer
-	grace   *time.Timer
+	ballots   []quorum.Ballot
+	eras      []int64         // by node: under which it answered
+	ends      []time.Duration // by node: until when it holds the lease, by the coordinator's clock
+	asked     []bool
+	mended    []bool
+	says      []Says
+	toldFence int64 // the largest fence that was told when it began
+	nextEnd   []time.Duration
+	frees     []int
+	beyond    []bool // by node: slots beyond the limit are in use there
+	more      bool
+	round     int // 0: the claim; then mends
+	began     time.Duration
+	decided   bool
+	closed    bool // nobody is waited for any longer
+	timer     *time.Timer
+	grace     *time.Timer
 }
 
 // jitter is the random pause before another try.
@@ -63,7 +64,7 @@ func (s *semaphore) claim(r *Request, start int) {
 	a := &attempt{
 		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
 		eras: make([]int64, n), ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
-		says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]bool, n),
+		toldFence: s.toldFence, says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]bool, n),
 	}
 	by := newID()
 	a.op = &Claim{
@@ -73,6 +74,10 @@ func (s *semaphore) claim(r *Request, start int) {
 	a.op.Bound, a.op.Ballot = s.boundFor()
 	s.line.claims(r)
 	r.attempt, r.claimed = a, true
+	r.claims++
+	if s.roomAt > 0 {
+		r.roomAt = s.roomAt
+	}
 	r.unwoken()
 	s.free = max(0, s.free-r.weight)
 	asked := 0

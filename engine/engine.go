@@ -24,6 +24,7 @@ type Config struct {
 	NodeTimeout   time.Duration        // fewer than a quorum of answers by then: ErrQuorumUnavailable; 500 ms
 	Now           func() time.Duration // a clock that counts through suspends; CLOCK_BOOTTIME
 	Log           *slog.Logger         // discarded
+	Meter         Meter                // none
 	DurableNodes  bool                 // the nodes keep what they acknowledged whatever befalls them: a cold start need not wait
 	MaxSemaphores int                  // that may be created on use, as counted once a minute and since; SemaphoresUsual
 }

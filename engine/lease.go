@@ -69,6 +69,7 @@ func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 		r.fail(fmt.Errorf("%w: the answers came too late for a TTL of %v", ErrQuorumUnavailable, r.ttl))
 		return
 	}
+	s.measure(a, l)
 	s.heardOf(v.Definition)
 	for i := range a.ballots {
 		if a.ballots[i].Kind >= quorum.No && !l.agrees(&a.ballots[i]) {
@@ -140,6 +141,7 @@ func (s *semaphore) deliver(l *lease) {
 	}
 	if !l.replayed {
 		s.granted++
+		s.toldFence = max(s.toldFence, l.fence)
 		s.active = now
 		s.lastGrant = time.Now()
 	}

@@ -69,7 +69,9 @@ func (s *semaphore) release(l *lease, op *Release) *releasing {
 		return rl // it cools: nothing is free yet
 	}
 	s.free += freed.Len()
+	s.roomAt = now
 	op.Follows = s.advanceFrom(freed.First()) > 0 // it is not written before mu is let go
+	s.roomAt = 0
 	return rl
 }
 

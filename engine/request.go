@@ -49,9 +49,11 @@ type Request struct {
 	over     uint64 // bit i: node i refused its last claim because of a slot beyond the limit
 	losses   int    // claims in a row that some nodes granted and no quorum did
 	rest     time.Duration
-	claimed  bool // it has claimed before
-	start    int  // where to look for slots, as wakes named it; -1: nowhere
-	told     int  // the last ahead that was told, and when
+	claimed  bool          // it has claimed before
+	claims   int           // how often
+	roomAt   time.Duration // when the release or the wake came from which its claim followed; 0: it did not
+	start    int           // where to look for slots, as wakes named it; -1: nowhere
+	told     int           // the last ahead that was told, and when
 	toldAt   time.Duration
 }
 

@@ -35,6 +35,8 @@ type semaphore struct {
 	freeSeen   int                     // free slots, as last told …
 	freeAt     time.Duration           // … and when
 	fence      int64                   // the largest seen
+	toldFence  int64                   // the largest of a grant that was told here
+	roomAt     time.Duration           // now, while claims follow from a release here or a wake; else 0
 	elsewhere  int                     // waiters of other replicas, as last told
 	before     int                     // those of them before this replica's head, as last told
 	recheck    *time.Timer             // next claim of the head without a wake; see setRecheck

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +37,9 @@ func (r *replica) open() {
 		}
 	}
 	e, err := engine.Open(engine.Config{
-		Nodes: nodes, Now: func() time.Duration { return offset + time.Duration(float64(r.w.now()-since)*rate) },
+		DurableNodes: r.w.plan.durable,
+		Nodes:        nodes, Now: func() time.Duration { return offset + time.Duration(float64(r.w.now()-since)*rate) },
+		Meter: watchful{r.w},
 	})
 	if err != nil {
 		r.w.t.Fatal(err)
@@ -94,4 +97,14 @@ func (w *world) isUp(e *engine.Engine) bool {
 		}
 	}
 	return false
+}
+
+// watchful ends a trial in which an engine itself notices a broken promise.
+type watchful struct{ w *world }
+
+func (watchful) HandedOver(time.Duration) {}
+func (watchful) Granted(int)              {}
+
+func (m watchful) Violated(invariant string) {
+	m.w.check(fmt.Errorf("an engine has noticed a broken promise: %s", invariant))
 }

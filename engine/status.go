@@ -71,6 +71,9 @@ func (e *Engine) view(ctx context.Context, name string) (*sight, error) {
 			break
 		}
 		for i, a := range answers {
+			if a != nil && a.View != nil {
+				e.checkOwners(e.peers[i].node.Name(), name, a.View.Leases)
+			}
 			switch {
 			case read[i]:
 				continue

@@ -26,7 +26,7 @@ func (s *semaphore) refused(a *attempt) {
 		s.noteFree(a)
 		return
 	}
-	r.splits = 0
+	r.splits, r.roomAt = 0, 0
 	s.line.returns(r)
 	s.noteFree(a)
 	if r.keyed() && countSays(a.says, SaysExists) > 0 {
@@ -305,7 +305,9 @@ func (e *Engine) woken(p *peer, w Wake) {
 	if s.before == 0 {
 		s.free = max(s.free, w.Free-s.line.underway)
 	}
+	s.roomAt = e.cfg.Now()
 	s.advance()
+	s.roomAt = 0
 }
 
 // disown clears a place of a semaphore that this replica has no waiter for.

@@ -17,10 +17,14 @@ import (
 	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/enginetest"
 	"github.com/permitd/permitd/engine/localnode"
+	"github.com/permitd/permitd/policies"
 	"github.com/permitd/permitd/server/client"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	policies.CompileIfAsked()
+	goleak.VerifyTestMain(m)
+}
 
 // served is a server of a test, with the engine behind it and a client of it.
 type served struct {
@@ -64,7 +68,7 @@ func serveOn(t *testing.T, l net.Listener, dial dialer, now func() time.Duration
 func serveNodes(t *testing.T, nodes []engine.Node, l net.Listener, dial dialer, now func() time.Duration, change ...func(*Config)) *served {
 	t.Helper()
 	meter, nodes := NewNodeMeter(nodes)
-	e, err := engine.Open(engine.Config{Nodes: nodes, Now: now})
+	e, err := engine.Open(engine.Config{Nodes: nodes, Now: now, Meter: meter})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,6 +87,33 @@ func TestMetricsTellWhatSemaphoresAndNodesAre(t *testing.T) {
 	}
 }
 
+func TestMetricsTellHowTheEngineWorks(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.declare(t, "db", 1)
+	w := s.open(t)
+	lease := w.acquire(`"wait":"1m"`)
+	w.send(`{"type":"acquire","ref":"next","semaphore":"db"}`)
+	eventually(t, "the next waits", func() bool {
+		sem, err := s.client.Semaphore(t.Context(), "db")
+		return err == nil && sem.Status.Waiting == 1
+	})
+	w.send(`{"type":"release","ref":"r","lease":"%s"}`, lease.Capability)
+	for range 2 {
+		w.next("")
+	}
+	got := scrape(t, s)
+	for name, want := range map[string]string{
+		"permitd_handover_seconds_count": "1", "permitd_claim_rounds_count": "2",
+		`permitd_invariant_violations_total{invariant="fence"}`: "0", `permitd_invariant_violations_total{invariant="slots"}`: "0",
+		`permitd_invariant_violations_total{invariant="owner"}`: "0",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+}
+
 func TestMetricsCountWhatChannelsDo(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
