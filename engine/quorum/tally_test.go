@@ -108,8 +108,8 @@ func TestAQuorumIsOfAllConfiguredNodesNotOfThoseThatAnswer(t *testing.T) {
 			t.Errorf("of %d nodes %d are a quorum; want %d", n, got, want)
 		}
 	}
-	yes := quorum.Ballot{Kind: quorum.Yes, Slots: quorum.OneSlot(0), Fence: 1}
-	for _, ballots := range [][]quorum.Ballot{{yes, {}, {}}, {yes, yes, {}, {}, {}}, {{Kind: quorum.No}, {}, {}}} {
+	yes, no, silent := quorum.Ballot{Kind: quorum.Yes, Fence: 1}, quorum.Ballot{Kind: quorum.No}, quorum.Ballot{Kind: quorum.Silent}
+	for _, ballots := range [][]quorum.Ballot{{yes, silent, silent}, {yes, yes, silent, silent, silent}, {no, silent, silent}} {
 		if got := quorum.Tally(ballots, true); got.Outcome != quorum.Unreachable {
 			t.Errorf("by %d ballots the outcome is %v; the others are silent", len(ballots), got.Outcome)
 		}
