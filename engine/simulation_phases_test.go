@@ -79,6 +79,9 @@ func (w *world) calm() {
 	if !w.sleep(2 * time.Second) {
 		return
 	}
+	if w.plan.eras {
+		w.heal()
+	}
 	w.redeclare()
 	w.mu.Lock()
 	w.calmAt = w.now()
@@ -104,7 +107,7 @@ func (w *world) trouble(d dice, undo []repair) []repair {
 		}
 		return false
 	})
-	for _, tr := range troubles {
+	for _, tr := range slices.Concat(troubles, eraTroubles) {
 		if d.chance(w.plan.troubles[tr.name]) {
 			after, do := tr.do(w, d)
 			if do != nil {

@@ -48,6 +48,8 @@ func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 type plan struct {
 	seed       uint64
 	lua        bool // the nodes are the scripts of redisnode, else those of localnode
+	eras       bool // nodes lose their memory
+	durable    bool // replicas are told that they keep what they acknowledged
 	nodes      int
 	replicas   int
 	length     time.Duration // of the time with faults
@@ -125,6 +127,9 @@ func planOf(seed uint64) plan {
 	}
 	if slow && !p.lua {
 		p.slowly(d)
+	}
+	if seed >= erasFrom {
+		p.withEras()
 	}
 	if p.ends() {
 		p.habits.never = 0 // what a replica had under way when it ended stays until its TTL

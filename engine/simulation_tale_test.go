@@ -185,6 +185,9 @@ func (t *tale) checkLease(l engine.Lease) error {
 // placedAt is when the lease was put on the first of the nodes that hold it as it was granted: none of them voted for it
 // before. It notes the attempt that was granted. w.mu is held.
 func (t *tale) placedAt() time.Duration {
+	if t.w.plan.eras {
+		return t.asked // at the earliest
+	}
 	placed := map[string][]time.Duration{} // by attempt: two of a lease may be on the same slots with the same fence
 	for _, r := range t.w.records(t.semaphore, t.lease.ID) {
 		if r != nil && r.Fence == t.lease.Fence && r.Slots.Equal(t.lease.Slots) {

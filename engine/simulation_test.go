@@ -45,15 +45,19 @@ const seedMax = 2 * time.Minute
 //
 // Seeds are spread over processes, one a core, because what makes them repeatable is global to a process, and because a
 // deadlock in a bubble ends it.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { playSeeds(t, *simSeed, 1) }
+
+// playSeeds plays seeds from the first on: as many as were asked for, or a share of those that are usual.
+func playSeeds(t *testing.T, first uint64, share float64) {
 	seeds := *simSeeds
 	if seeds == 0 {
 		seeds = seedsUsual
 		if testing.Short() || raceDetector {
 			seeds = seedsShort
 		}
+		seeds = int(share * float64(seeds))
 	}
-	list := trials(t, seeds)
+	list := trials(t, first, seeds)
 	if *simWorker != "" {
 		var i, n int
 		if _, err := fmt.Sscanf(*simWorker, "%d/%d", &i, &n); err != nil {
@@ -69,14 +73,14 @@ func TestSimulation(t *testing.T) {
 	var running sync.WaitGroup
 	for i := range workers {
 		running.Go(func() {
-			if output, err := worker(t, fmt.Sprintf("%d/%d", i, workers), *simSeed, seeds, *simLess); err != nil {
+			if output, err := worker(t, fmt.Sprintf("%d/%d", i, workers), first, seeds, *simLess); err != nil {
 				t.Errorf("%v\n%s", err, failures(output))
 				failed[i] = failedTrial(list, output)
 			}
 		})
 	}
 	running.Wait()
-	t.Logf("%d trials, seeds from %d on, in %v", len(list), *simSeed, time.Since(start).Round(time.Millisecond))
+	t.Logf("%d trials, seeds from %d on, in %v", len(list), first, time.Since(start).Round(time.Millisecond))
 	for _, r := range failed {
 		if r != nil {
 			tellLeast(t, *r)
@@ -105,7 +109,7 @@ func playTrials(t *testing.T, list []trial, i, n int) {
 func (r trial) play(t *testing.T) {
 	p := r.plan()
 	w := simulate(t, p)
-	t.Logf("%d grants, %d steps, %v, scripts: %t", len(w.granted), w.steps, w.now().Round(time.Second), p.lua)
+	t.Logf("%d grants, %d steps, %v, scripts: %t, eras: %v", len(w.granted), w.steps, w.now().Round(time.Second), p.lua, w.erasAtTheEnd())
 	if err := w.verdict(); err != nil {
 		w.network.show(t)
 		t.Errorf("%v\nagain: %s", err, r.again())

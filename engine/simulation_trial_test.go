@@ -45,14 +45,14 @@ func (r trial) plan() plan {
 // keptTrials is where trials that failed once are kept, in the form of trial.String; # begins a comment.
 const keptTrials = "testdata/simulation.txt"
 
-// trials are those that this run plays: the kept ones first, unless it is one seed that is asked for.
-func trials(t *testing.T, seeds int) []trial {
+// trials are those that this run plays: the kept ones of its kind first, unless it is one seed that is asked for.
+func trials(t *testing.T, first uint64, seeds int) []trial {
 	if *simSeeds == 1 {
-		return []trial{{*simSeed, lessOf(*simLess)}}
+		return []trial{{first, lessOf(*simLess)}}
 	}
-	list := readTrials(t)
+	list := slices.DeleteFunc(readTrials(t), func(r trial) bool { return (r.seed >= erasFrom) != (first >= erasFrom) })
 	for i := range seeds {
-		list = append(list, trial{seed: *simSeed + uint64(i)})
+		list = append(list, trial{seed: first + uint64(i)})
 	}
 	return list
 }
@@ -130,7 +130,7 @@ var reductions = append([]reduction{
 
 // withoutTroubles has a reduction for each trouble.
 func withoutTroubles() (list []reduction) {
-	for _, tr := range troubles {
+	for _, tr := range slices.Concat(troubles, eraTroubles) {
 		list = append(list, reduction{"not: " + tr.name, func(p *plan) { delete(p.troubles, tr.name) }})
 	}
 	return list

@@ -29,6 +29,7 @@ type world struct {
 	faults   enginetest.Faults // of ways that are made from now on
 	wrap     func(engine.Node) engine.Node
 	trust    func(engine.Lease) time.Duration // what holders add to a validity that they are told
+	spoiled  time.Duration                    // when a memory or a clock was spoiled last
 	blind    bool                             // only what holders are told is checked, not what nodes remember
 	broken   chan struct{}                    // closed with the first violation
 	calming  atomic.Bool                      // nobody changes definitions any more
@@ -61,7 +62,7 @@ const forever = engine.Never
 // are what a test wants otherwise.
 func newWorld(t *testing.T, p plan, changes []func(*world)) *world {
 	w := &world{
-		t: t, plan: p, start: time.Now(), network: networkOf(t, &p), broken: make(chan struct{}),
+		t: t, plan: p, start: time.Now(), network: networkOf(t, &p), broken: make(chan struct{}), blind: p.eras,
 		tales: map[*tale]struct{}{}, granted: map[string]bool{}, gone: map[string]released{}, placed: map[string]time.Duration{},
 		fences: map[string]int64{},
 		idle:   map[string]time.Duration{}, pending: map[*engineCall]struct{}{}, calmAt: forever,

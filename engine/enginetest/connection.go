@@ -37,7 +37,7 @@ func (c *connection) unexecuted() *Message {
 
 // dial makes a connection, or plans to try again.
 func (n *Node) dial() {
-	if n.unplugged || !n.server.answers() {
+	if n.unplugged || !n.server.Answers() {
 		n.redial = time.Now().Add(redialPause)
 		n.tell(func(e engine.NodeEvents) { e.Down(fmt.Errorf("%w: connection refused", engine.ErrDown)) })
 		n.refuseQueue()
@@ -133,7 +133,7 @@ func (n *Node) runMessage(m *Message) []engine.Wake {
 // runLater lets the server execute m once more, apart from any connection, if it is there by then.
 func (n *Node) runLater(m *Message, what string, after time.Duration) {
 	time.AfterFunc(after, func() {
-		if n.server.answers() {
+		if n.server.Answers() {
 			n.note(what, m, n.server.Execute(m.Header, m.At, m.Placement, m.Op))
 		}
 	})

@@ -179,7 +179,7 @@ func (n *Node) earliest() (due time.Time, act func()) {
 		return due, act
 	}
 	c := n.conn
-	serving := n.server.answers()
+	serving := n.server.Answers()
 	if m := c.unexecuted(); m != nil && !m.heldRun && serving {
 		consider(m.runAt, func() { n.later(n.runMessage(m)) })
 	}

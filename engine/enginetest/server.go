@@ -206,7 +206,8 @@ func (s *Server) look() engine.Probe {
 	return p
 }
 
-func (s *Server) answers() bool {
+// Answers reports whether the server runs, and is not paused.
+func (s *Server) Answers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.up && !s.paused

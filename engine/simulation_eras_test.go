@@ -1,0 +1,185 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/permitd/permitd/engine/enginetest"
+)
+
+// erasFrom is the first seed whose nodes lose their memory, come back under another name, and have clocks that jump. Before it they only
+// hang, so that all they remember can be looked at.
+const erasFrom = 1_000_000
+
+// TestSimulationOfEras is TestSimulation with nodes that lose their memory, or its last part, that are restarted one by one and all
+// at once, follow another for a while, and whose clocks jump: of a minority at a time. What clients are told is checked as ever; what
+// nodes remember is not, as a lease may be held by what others remember of it.
+func TestSimulationOfEras(t *testing.T) {
+	if *simSeed < erasFrom { // else it is TestSimulation's, which plays any
+		playSeeds(t, erasFrom+*simSeed, erasShare)
+	}
+}
+
+// erasShare is how many seeds of eras there are for each seed without, in a run that is not asked for a number.
+const erasShare = 0.5
+
+// withEras adds to a plan what befalls memories.
+func (p *plan) withEras() {
+	d := newDice(p.seed, "eras")
+	p.eras, p.lua = true, false
+	p.nodes, p.durable = pick(d, 3, 3, 3, 3, 3, 5, 5, 1), d.chance(0.5)
+	p.habits.never = 0 // of leases without an end in conflict an operator decides
+	for _, tr := range eraTroubles {
+		if d.chance(0.6) {
+			p.troubles[tr.name] = tr.chance * (0.2 + d.Float64())
+		}
+	}
+}
+
+// eraTroubles befall nodes of plans with eras.
+var eraTroubles = []trouble{
+	{"a node is restarted", 0.008, func(w *world, d dice) (time.Duration, func()) {
+		s := pick(d, w.servers()...)
+		if !w.up(s) {
+			return 0, nil
+		}
+		s.Kill()
+		return d.upTo(5 * time.Second), func() { restart(s, enginetest.Renamed) }
+	}},
+	{"a node loses its memory", 0.01, func(w *world, d dice) (time.Duration, func()) {
+		s := w.minority(d)
+		if s == nil {
+			return 0, nil
+		}
+		s.Kill()
+		return d.upTo(5 * time.Second), func() { restart(s, enginetest.Lost) }
+	}},
+	{"a node is wiped", 0.01, func(w *world, d dice) (time.Duration, func()) {
+		if s := w.minority(d); s != nil {
+			s.Wipe()
+		}
+		return 0, nil
+	}},
+	{"a node loses its last part", 0.01, func(w *world, d dice) (time.Duration, func()) {
+		s := w.minority(d)
+		if s == nil {
+			return 0, nil
+		}
+		tail := s.Snapshot()
+		return d.upTo(2 * time.Second), func() {
+			s.Kill()
+			s.RestartFrom(tail)
+		}
+	}},
+	{"a node follows another", 0.005, func(w *world, d dice) (time.Duration, func()) {
+		if s, other := w.minority(d), pick(d, w.servers()...); s != nil && other != s {
+			s.Follow(other.Snapshot())
+		}
+		return 0, nil
+	}},
+	{"a clock jumps", 0.01, func(w *world, d dice) (time.Duration, func()) {
+		if s := w.minority(d); s != nil {
+			jump := pick(d, 30*time.Millisecond, 300*time.Millisecond, 5*time.Second, time.Hour)
+			s.Shift(pick(d, jump, -jump))
+		}
+		return 0, nil
+	}},
+	{"all nodes are restarted", 0.002, func(w *world, d dice) (time.Duration, func()) {
+		for _, s := range w.servers() {
+			s.Kill()
+		}
+		lost := w.minority(d)
+		return d.upTo(3 * time.Second), func() {
+			for _, s := range w.servers() {
+				if s == lost && d.chance(0.5) {
+					restart(s, enginetest.Lost)
+				} else {
+					restart(s, enginetest.Renamed)
+				}
+			}
+		}
+	}},
+}
+
+// restart starts a server anew, also one that another trouble has started already.
+func restart(s *enginetest.Server, memory enginetest.Memory) {
+	s.Kill()
+	s.Restart(memory)
+}
+
+// servers are the nodes of plans with eras, which are all in Go.
+func (w *world) servers() []*enginetest.Server { return w.network.(goNetwork).Servers }
+
+// up reports whether a server counts: it is as the others were told of it last.
+func (w *world) up(s *enginetest.Server) bool {
+	r := record(s)
+	return s.Answers() && r != nil && r.State == "ok" && r.RunID == s.RunID()
+}
+
+// minority picks a server whose memory or clock may be spoiled: of a minority at a time, so it is nil until all replicas count all nodes
+// again after the last time.
+func (w *world) minority(d dice) *enginetest.Server {
+	if w.plan.nodes == 1 || !w.healed() || w.now() < w.spoiled+time.Second {
+		return nil
+	}
+	w.spoiled = w.now()
+	return pick(d, w.servers()...)
+}
+
+// healed reports whether all replicas count all nodes.
+func (w *world) healed() bool {
+	for _, s := range w.servers() {
+		if !w.up(s) {
+			return false
+		}
+	}
+	for _, r := range w.replicas {
+		e := r.current.Load()
+		if e == nil {
+			continue
+		}
+		if _, nodes := e.Nodes(); !allUp(nodes) {
+			return false
+		}
+	}
+	return true
+}
+
+// healedMax is how long the nodes may take to vote again when there are no faults any more.
+const healedMax = 2 * time.Minute
+
+// heal waits until all nodes vote.
+func (w *world) heal() {
+	for start := w.now(); !w.healed(); {
+		if w.now()-start > healedMax {
+			var told string
+			for _, r := range w.replicas {
+				if e := r.current.Load(); e != nil {
+					_, nodes := e.Nodes()
+					told += fmt.Sprintf("\n%s: %+v", r.name, nodes)
+				}
+			}
+			for _, s := range w.servers() {
+				told += fmt.Sprintf("\n%s: %+v", s.Name(), record(s))
+			}
+			w.check(fmt.Errorf("%v after the last fault not all nodes vote:%s", healedMax, told))
+			return
+		}
+		if !w.sleep(100 * time.Millisecond) {
+			return
+		}
+	}
+}
+
+// erasAtTheEnd are those that the nodes have come to; nil without.
+func (w *world) erasAtTheEnd() (eras []int64) {
+	if w.plan.eras {
+		for _, s := range w.servers() {
+			if r := record(s); r != nil {
+				eras = append(eras, r.Era)
+			}
+		}
+	}
+	return eras
+}
