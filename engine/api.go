@@ -79,6 +79,7 @@ type HolderInfo struct {
 // Ask is a request for permits.
 type Ask struct {
 	Permits  int           // 1 to min(limit, WeightMax); 0 means 1
+	AllFree  bool          // instead of Permits: all that is free, up to WeightMax; Wait must be 0
 	Wait     time.Duration // how long it may stay in line; 0: a try, which never overtakes a waiter
 	TTL      time.Duration // 0: the definition's; Never: until released; else TTLMin to the definition's TTLMax
 	Priority int           // -PriorityMax to PriorityMax; a head start, see Definition.PriorityStep

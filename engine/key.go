@@ -56,7 +56,7 @@ func (a *Ask) params() uint32 {
 	if a.Create != nil {
 		create = a.Create.filled()
 	}
-	fmt.Fprintf(h, "%d %d %d %v %+v", a.Permits, a.TTL, a.Priority, a.Create != nil, create)
+	fmt.Fprintf(h, "%d %v %d %d %v %+v", a.Permits, a.AllFree, a.TTL, a.Priority, a.Create != nil, create)
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }
 

@@ -51,6 +51,7 @@ type Request struct {
 	rest     time.Duration
 	claimed  bool          // it has claimed before
 	claims   int           // how often
+	sizes    int           // how often it has looked how much is free
 	roomAt   time.Duration // when the release or the wake came from which its claim followed; 0: it did not
 	start    int           // where to look for slots, as wakes named it; -1: nowhere
 	told     int           // the last ahead that was told, and when
@@ -91,6 +92,8 @@ func (e *Engine) refuses(name string, ask *Ask) error {
 		return ErrDraining
 	case ask.Permits < 1 || ask.Permits > WeightMax:
 		return &InvalidError{Field: "permits", Detail: fmt.Sprintf("must be 1 to %d", WeightMax)}
+	case ask.AllFree && ask.Wait != 0:
+		return &InvalidError{Field: "wait", Detail: "must be 0: who takes all that is free never waits"}
 	case ask.Wait < 0 || ask.Wait > WaitMaxChannel:
 		return &InvalidError{Field: "wait", Detail: fmt.Sprintf("must be 0 to %v", WaitMaxChannel)}
 	case ask.Priority < -PriorityMax || ask.Priority > PriorityMax:
@@ -111,6 +114,10 @@ func (e *Engine) refuses(name string, ask *Ask) error {
 
 // admit lets a request in, now that the definition is known. mu is held.
 func (s *semaphore) admit(r *Request) {
+	if s.def != nil && !s.def.Deleted && r.ask.AllFree && r.sizes == 0 {
+		s.size(r)
+		return
+	}
 	if s.def != nil && !s.def.Deleted && r.unweighed() {
 		s.weigh(r)
 		return

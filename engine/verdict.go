@@ -29,9 +29,12 @@ func (s *semaphore) refused(a *attempt) {
 	r.splits, r.roomAt = 0, 0
 	s.line.returns(r)
 	s.noteFree(a)
-	if r.keyed() && countSays(a.says, SaysExists) > 0 {
-		s.existed(r)
-		return
+	if countSays(a.says, SaysExists) > 0 {
+		if r.keyed() {
+			s.existed(r)
+			return
+		}
+		r.id = newID() // an earlier attempt's record is in the way, until its node hears of it or cleans it; nobody knows this id
 	}
 	r.over = maskSays(a.says, SaysOver)
 	if a.partial() {
@@ -46,6 +49,11 @@ func (s *semaphore) refused(a *attempt) {
 		s.read() // its bound was read under another definition
 	}
 	s.noteBeyond(a)
+	if r.ask.AllFree && !r.judged && r.sizes < sizesMax { // others have taken some of it
+		s.leaves(r)
+		s.size(r)
+		return
+	}
 	if r.weight > s.limit() { // the limit has shrunk: it would block the line for ever
 		s.leaves(r)
 		r.fail(&WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: s.limit()})
