@@ -87,7 +87,7 @@ openapicheck: ## fail where make openapi would change a document
 		for document in $$new/*; do cmp $$document openapi/$${document##*/} || exit 1; done && rm -rf $$new || { echo "run make openapi"; exit 1; }
 
 openapi/into:
-	@swagger=$$(mktemp -d) && $(SWAG) init -q -d server -g doc.go --ot json --requiredByDefault -o $$swagger && \
+	@swagger=$$(mktemp -d) && $(SWAG) init -q -d server,policies -g doc.go --ot json --requiredByDefault -o $$swagger && \
 		$(GO) run ./openapi/generate $$swagger/swagger.json $(INTO) && rm -rf $$swagger
 
 fmt: ## format

@@ -12,9 +12,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/permitd/permitd/policies"
 )
 
 func main() {
+	policies.CompileIfAsked() // then it is the child of a permitd, and ends there
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

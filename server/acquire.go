@@ -33,6 +33,7 @@ const statusClientLeft = 499
 //	@Param			Idempotency-Key	header	string		false	"Another way to give key"
 //	@Produce		json,plain
 //	@Success		200		{object}	leaseAnswer	"It is held; in text the lease alone"
+//	@Failure		403		{object}	problem		"denied_by_policy: reason says why; policy_fault"
 //	@Failure		404		{object}	problem		"unknown_semaphore"
 //	@Failure		409		{object}	problem		"definition_conflict, superseded, in_progress"
 //	@Failure		410		{object}	problem		"lease_released, lease_broken: for a minute, with a key"
@@ -49,10 +50,11 @@ func (s *Server) acquire(c echo.Context, who *principal) error {
 	}
 	r := c.Request()
 	p.idempotencyKey(r.Header)
-	ask, err := p.ask(s.caller(r, who, "http"), who, engine.WaitMax)
+	ask, attributes, err := p.ask(s.caller(r, who, "http"), who, engine.WaitMax)
 	if err != nil {
 		return err
 	}
+	ask.Weigh = s.weigher(&ask, name, requestID(c.Response().Header()), attributes)
 	if err := http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errClientLeft // the deadline for the request would end the wait
 	}

@@ -8,9 +8,11 @@ import (
 )
 
 // ask takes the words that ask for permits, the same over REST and the channel, and refuses what is
-// left over. The engine checks what only the definition can tell. A priority above what the token allows becomes that.
-func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Duration) (engine.Ask, error) {
-	ask := engine.Ask{
+// left over. The engine checks what only the definition can tell. A priority above what the token allows becomes that. The attributes are
+// for the policy.
+func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Duration) (ask engine.Ask, attributes map[string]string, err error) {
+	attributes = p.attributes()
+	ask = engine.Ask{
 		Permits:  p.integer("permits", 1, 1, engine.WeightMax),
 		Wait:     p.duration("wait", engine.WaitDefault, 0, waitMax),
 		TTL:      p.ttl(),
@@ -21,11 +23,11 @@ func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Durati
 		Create:   p.create(),
 	}
 	ask.Holder.Holder = p.holder(from)
-	return ask, firstError(p.end(), mayKeep(who, ask.TTL))
+	return ask, attributes, firstError(p.end(), mayKeep(who, ask.TTL))
 }
 
 // ticketMax is more than the characters of a ticket.
-const ticketMax = 256
+const ticketMax = 512
 
 // key takes what names a request, so that asking again is the same request; "" if it has no name.
 func (p *params) key() string {

@@ -81,7 +81,7 @@ func (c *channel) dispatch(p *params, ref string) {
 // acquire puts a request in line. Its events answer the frame.
 func (c *channel) acquire(p *params, ref string) error {
 	grace := p.grace()
-	semaphore, ask, err := c.readAcquire(p)
+	semaphore, ask, err := c.readAcquire(p, ref)
 	if err != nil {
 		return err
 	}
@@ -109,10 +109,10 @@ func (c *channel) attach(p *params, ref string) error {
 	return nil
 }
 
-func (c *channel) readAcquire(p *params) (semaphore string, ask engine.Ask, err error) {
+func (c *channel) readAcquire(p *params, ref string) (semaphore string, ask engine.Ask, err error) {
 	semaphore = p.text("semaphore", engine.NameMax)
 	who := c.who.Load()
-	ask, err = p.ask(c.from, who, engine.WaitMaxChannel)
+	ask, attributes, err := p.ask(c.from, who, engine.WaitMaxChannel)
 	if err == nil {
 		err = checkName("semaphore", semaphore)
 	}
@@ -122,7 +122,7 @@ func (c *channel) readAcquire(p *params) (semaphore string, ask engine.Ask, err 
 	if err == nil && ask.TTL == engine.Never {
 		err = badRequest("ttl", "ttl must not be 0 over the channel: a lease ends with its connection")
 	}
-	ask.Kept = true
+	ask.Kept, ask.Weigh = true, c.server.weigher(&ask, semaphore, ref, attributes)
 	return semaphore, ask, err
 }
 

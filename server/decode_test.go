@@ -80,12 +80,12 @@ func TestWhatIsNotKnownOrNotCleanIsRefusedWithItsField(t *testing.T) {
 		{"a key of other characters", "", `key=a%2Fb`, "key"},
 		{"an empty key", "", `key=`, "key"},
 		{"a long key", "", "key=" + strings.Repeat("x", 129), "key"},
-		{"a long ticket", "", "ticket=" + strings.Repeat("x", 257), "ticket"},
+		{"a long ticket", "", "ticket=" + strings.Repeat("x", 513), "ticket"},
 		{"grace without a connection", "", `grace=1s`, "grace"},
 		{"all_free, which comes later", "", `permits=all_free`, "permits"},
 	} {
 		p := paramsOf(test.query, test.body)
-		_, err := p.ask(engine.HolderInfo{Principal: "p", Address: "a"}, everyone, engine.WaitMax)
+		_, _, err := p.ask(engine.HolderInfo{Principal: "p", Address: "a"}, everyone, engine.WaitMax)
 		if err == nil {
 			t.Errorf("%s: accepted", test.name)
 			continue
@@ -130,11 +130,11 @@ func TestWeightsThatCannotBeAreRefused(t *testing.T) {
 		if !p.addJSON(`{"permits":` + weight + `}`) {
 			t.Fatal(weight)
 		}
-		if _, err := p.ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "permits" {
+		if _, _, err := p.ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "permits" {
 			t.Errorf("JSON %s: %v", weight, err)
 		}
 		p = paramsOf("permits="+url.QueryEscape(weight), "")
-		if _, err := p.ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "permits" {
+		if _, _, err := p.ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "permits" {
 			t.Errorf("query %s: %v", weight, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestDurationsNeedAUnitABareZeroAside(t *testing.T) {
 		`{"wait":0}`: 0, `{"wait":"0"}`: 0, `{"wait":"0s"}`: 0, `{"wait":"1m30s"}`: 90 * time.Second,
 		`{"wait":"250ms"}`: 250 * time.Millisecond, `wait=0`: 0, `wait=1.5s`: 1500 * time.Millisecond, ``: 10 * time.Second,
 	} {
-		ask, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
+		ask, _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
 		if err != nil || ask.Wait != want {
 			t.Errorf("%s: %v, %v", body, ask.Wait, err)
 		}
@@ -155,7 +155,7 @@ func TestDurationsNeedAUnitABareZeroAside(t *testing.T) {
 		`{"wait":25}`, `{"wait":"25"}`, `wait=25`, `wait=`, `wait`, `wait=s`, `wait=-1s`, `wait=11m`, `wait=1d`, `{"wait":true}`,
 		`{"wait":["1s"]}`, `{"wait":0.0}`, `{"wait":-0}`, `wait=1e3s`, `wait=99999999999h`,
 	} {
-		if ask, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "wait" {
+		if ask, _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "wait" {
 			t.Errorf("%s: %v, %v", body, ask.Wait, err)
 		}
 	}
@@ -166,12 +166,12 @@ func TestTTLOfNothingMeansUntilReleased(t *testing.T) {
 	for body, want := range map[string]time.Duration{
 		"": 0, "ttl=0": engine.Never, `{"ttl":0}`: engine.Never, "ttl=0s": engine.Never, "ttl=1s": time.Second, "ttl=168h": 168 * time.Hour,
 	} {
-		if ask, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax); err != nil || ask.TTL != want {
+		if ask, _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax); err != nil || ask.TTL != want {
 			t.Errorf("%q: %v, %v", body, ask.TTL, err)
 		}
 	}
 	for _, body := range []string{"ttl=999ms", "ttl=1ns", "ttl=-1s", "ttl=169h", "ttl=30"} {
-		if _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "ttl" {
+		if _, _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "ttl" {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestCreateIsALimitOrAnObject(t *testing.T) {
 			Limit: 3, TTL: 5 * time.Second, TTLMax: time.Minute, MinHold: time.Second, HoldMax: 2 * time.Hour, MaxWaiters: 7,
 		},
 	} {
-		ask, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
+		ask, _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
 		if err != nil || ask.Create == nil || *ask.Create != want {
 			t.Errorf("%s: %+v, %v", body, ask.Create, err)
 		}
@@ -198,7 +198,7 @@ func TestCreateIsALimitOrAnObject(t *testing.T) {
 		`{"create":{"limit":1,"ttl":0}}`:         "create.ttl",
 		`{"create":{"limit":1,"max_waiters":0}}`: "create.max_waiters", `{"create":{"limit":1,"description":"x"}}`: "create.description",
 	} {
-		_, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
+		_, _, err := paramsOf("", body).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
 		if err == nil || problemOf(err).Field != field {
 			t.Errorf("%s: %v, want field %s", body, err, field)
 		}
@@ -211,12 +211,12 @@ func TestAHolderIsOneLine(t *testing.T) {
 	for body, want := range map[string]string{
 		"": "anonymous@10.0.0.7", "holder=": "anonymous@10.0.0.7", "holder=anna": "anna", "holder=%E2%9C%93": "✓",
 	} {
-		if ask, err := paramsOf("", body).ask(from, everyone, engine.WaitMax); err != nil || ask.Holder.Holder != want {
+		if ask, _, err := paramsOf("", body).ask(from, everyone, engine.WaitMax); err != nil || ask.Holder.Holder != want {
 			t.Errorf("%q: %q, %v", body, ask.Holder.Holder, err)
 		}
 	}
 	for _, body := range []string{"holder=a%0Ab", "holder=a%1Bb", "holder=%C2%85", "holder=" + strings.Repeat("x", 129), `{"holder":7}`, `{"holder":"\u0000"}`} {
-		if _, err := paramsOf("", body).ask(from, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "holder" {
+		if _, _, err := paramsOf("", body).ask(from, everyone, engine.WaitMax); err == nil || problemOf(err).Field != "holder" {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
@@ -278,7 +278,7 @@ func FuzzAnAskIsWithinItsLimitsOrRefused(f *testing.F) {
 	f.Add("create=1", "holder=x&priority=-5")
 	f.Add("", `{"create":{"limit":1,"min_hold":"1s"}}`)
 	f.Fuzz(func(t *testing.T, query, body string) {
-		ask, err := paramsOf(query, body).ask(engine.HolderInfo{Principal: "p", Address: "a"}, everyone, engine.WaitMax)
+		ask, _, err := paramsOf(query, body).ask(engine.HolderInfo{Principal: "p", Address: "a"}, everyone, engine.WaitMax)
 		if err != nil {
 			if p := problemOf(err); p.Status != 400 || p.Kind != "bad_request" {
 				t.Fatalf("%v", p)

@@ -19,6 +19,8 @@ type definitionJSON struct {
 	PriorityStep string `json:"priority_step"`
 	Paused       bool   `json:"paused"`
 	Description  string `json:"description"`
+
+	Policy *bindingJSON `json:"policy,omitempty"`
 }
 
 func definitionOf(d engine.Definition) definitionJSON {
@@ -26,6 +28,7 @@ func definitionOf(d engine.Definition) definitionJSON {
 		Limit: d.Limit, TTL: formatDuration(d.TTL), TTLMax: formatDuration(d.TTLMax), MaxWaiters: d.MaxWaiters,
 		MinHold: formatDuration(d.MinHold), HoldMax: formatDuration(d.HoldMax),
 		PriorityStep: formatDuration(d.PriorityStep), Paused: d.Paused, Description: d.Description,
+		Policy: bindingJSONOf(d.Policy),
 	}
 }
 
@@ -35,6 +38,7 @@ func (p *params) definition(d engine.Definition) (_ engine.Definition, invalid e
 	d, invalid = p.creation(d)
 	d.PriorityStep = p.span("priority_step", d.PriorityStep)
 	d.Paused = p.flag("paused", d.Paused)
+	d.Policy = p.binding(d.Policy)
 	if p.given("description") {
 		d.Description = p.text("description", engine.DescriptionMax)
 	}

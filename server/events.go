@@ -25,7 +25,11 @@ const (
 	eventLost    = "lease_lost"
 	eventNode    = "node_changed"
 	eventTokens  = "tokens_changed"
-	eventCold    = "cold_start" // all nodes were out at once, and this replica has put together what they remembered
+
+	actPolicyPut     = "policy_put" // also: gone back to a stored version
+	actPolicyDeleted = "policy_deleted"
+	eventPolicyFault = "policy_fault"
+	eventCold        = "cold_start" // all nodes were out at once, and this replica has put together what they remembered
 )
 
 // event is something that happened at this replica.
@@ -44,6 +48,10 @@ type event struct {
 	Node      string `json:"node,omitempty"`
 	State     string `json:"state,omitempty"` // of the node
 	Reason    string `json:"reason,omitempty"`
+
+	Policy     string `json:"policy,omitempty"`
+	Generation int64  `json:"generation,omitempty"` // of the policy, as it was asked
+	SHA256     string `json:"sha256,omitempty"`     // of the module
 
 	number int64
 }
@@ -110,6 +118,9 @@ func (s *Server) acted(c echo.Context, who *principal, v event) {
 	}
 	if v.Lease != "" {
 		fields = append(fields, "lease", v.Lease, "holder", v.Holder, "weight", v.Weight)
+	}
+	if v.Policy != "" {
+		fields = append(fields, "policy", v.Policy, "generation", v.Generation, "sha256", v.SHA256)
 	}
 	if v.Reason != "" {
 		fields = append(fields, "reason", v.Reason)

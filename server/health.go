@@ -52,7 +52,7 @@ func (s *Server) healthz(c echo.Context, _ *principal) error {
 //	@Tags		about
 //	@Produce	json,plain
 //	@Success	200		{object}	readyJSON
-//	@Failure	503		{object}	problem	"quorum_unavailable, draining: the detail names what is missing"
+//	@Failure	503		{object}	problem	"quorum_unavailable, draining, policy_unavailable: the detail names what is missing"
 //	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
 //	@Router		/readyz [get]
 func (s *Server) readyz(c echo.Context, _ *principal) error {
@@ -61,6 +61,9 @@ func (s *Server) readyz(c echo.Context, _ *principal) error {
 	}
 	if err := s.engine.Ready(over); err != nil {
 		return newProblem(kindQuorumUnavailable, "%s", oneLine(err.Error()))
+	}
+	if err := s.policiesReady(); err != nil {
+		return err
 	}
 	if wantsText(c.Request()) {
 		return answerText(c, http.StatusOK, "ready\n")

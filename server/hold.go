@@ -26,6 +26,7 @@ import (
 //	@Param			Idempotency-Key	header	string		false	"Another way to give key"
 //	@Produce		application/x-ndjson,plain
 //	@Success		200		{string}	string	"The frames of the lease channel, a line each, at least one every 15 s; in text: granted LEASE, renewed MS, lost REASON"
+//	@Failure		403		{object}	problem	"denied_by_policy: reason says why; policy_fault"
 //	@Failure		404		{object}	problem	"unknown_semaphore"
 //	@Failure		409		{object}	problem	"definition_conflict, superseded, in_progress"
 //	@Failure		410		{object}	problem	"lease_released, lease_broken: for a minute, with a key"
@@ -43,14 +44,14 @@ func (s *Server) hold(c echo.Context, who *principal) error {
 	r := c.Request()
 	p.idempotencyKey(r.Header)
 	grace := p.grace()
-	ask, err := p.ask(s.caller(r, who, "hold"), who, engine.WaitMaxChannel)
+	ask, attributes, err := p.ask(s.caller(r, who, "hold"), who, engine.WaitMaxChannel)
 	switch {
 	case err != nil:
 		return err
 	case ask.TTL == engine.Never:
 		return badRequest("ttl", "ttl must not be 0 here: the lease ends with the connection")
 	}
-	ask.Kept = true
+	ask.Kept, ask.Weigh = true, s.weigher(&ask, name, requestID(c.Response().Header()), attributes)
 	st := &holdStream{s: s, c: c, who: who, semaphore: name, grace: grace, asked: time.Now(), ready: make(chan struct{}, 1), text: wantsText(r)}
 	st.rc = http.NewResponseController(c.Response().Writer)
 	if err := st.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -35,6 +35,13 @@ var (
 	kindWeightExceedsLimit  = kind{"weight_exceeds_limit", http.StatusUnprocessableEntity, "More permits than the semaphore has"}
 	kindKeyReused           = kind{"key_reused", http.StatusUnprocessableEntity, "The key was used for another request"}
 	kindBadTicket           = kind{"bad_ticket", http.StatusUnprocessableEntity, "The ticket is not of this request"}
+	kindUnknownPolicy       = kind{"unknown_policy", http.StatusUnprocessableEntity, "There is no such policy"}
+	kindInvalidModule       = kind{"invalid_module", http.StatusUnprocessableEntity, "The module cannot be a policy"}
+	kindDeniedByPolicy      = kind{"denied_by_policy", http.StatusForbidden, "The semaphore's policy denies it"}
+	kindPolicyFault         = kind{"policy_fault", http.StatusForbidden, "The semaphore's policy gave no answer"}
+	kindPolicyInUse         = kind{"policy_in_use", http.StatusConflict, "Semaphores are bound to the policy"}
+	kindTooManyPolicies     = kind{"too_many_policies", http.StatusTooManyRequests, "There are too many policies"}
+	kindPolicyUnavailable   = kind{"policy_unavailable", http.StatusServiceUnavailable, "The semaphore's policy is not to be had"}
 	kindNoPermit            = kind{"no_permit", http.StatusLocked, "No permit was free in time"}
 	kindClientLimit         = kind{"client_limit", http.StatusTooManyRequests, "This client has too much under way"}
 	kindTooManyWaiters      = kind{"too_many_waiters", http.StatusTooManyRequests, "Too many wait already"}
@@ -71,6 +78,13 @@ var kinds = []kind{
 	kindWeightExceedsLimit,
 	kindKeyReused,
 	kindBadTicket,
+	kindUnknownPolicy,
+	kindInvalidModule,
+	kindDeniedByPolicy,
+	kindPolicyFault,
+	kindPolicyInUse,
+	kindTooManyPolicies,
+	kindPolicyUnavailable,
 	kindNoPermit,
 	kindClientLimit,
 	kindTooManyWaiters,

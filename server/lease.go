@@ -27,6 +27,10 @@ func appendLease(b []byte, l *engine.Lease) []byte {
 		b = strconv.AppendInt(append(b, `,"validity_ms":`...), l.Validity.Milliseconds(), 10)
 		b = strconv.AppendInt(append(b, `,"renew_after_ms":`...), l.RenewAfter.Milliseconds(), 10)
 	}
+	if l.Policy.Name != "" {
+		b = appendText(append(b, `,"policy":{"name":`...), l.Policy.Name)
+		b = append(strconv.AppendInt(append(b, `,"generation":`...), l.Policy.Generation, 10), '}')
+	}
 	return strconv.AppendBool(append(b, `,"replayed":`...), l.Replayed)
 }
 

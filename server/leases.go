@@ -14,16 +14,19 @@ import (
 
 // leaseJSON is a lease in lists: it has no capability.
 type leaseJSON struct {
-	ID          string `json:"id"`
-	Semaphore   string `json:"semaphore"`
-	Weight      int    `json:"weight"`
-	Slots       string `json:"slots"`
-	Fence       int64  `json:"fence"`
-	Holder      string `json:"holder"`
-	Principal   string `json:"principal,omitempty"`
-	Address     string `json:"address,omitempty"`
-	Via         string `json:"via,omitempty"`
-	State       string `json:"state"`
+	ID        string `json:"id"`
+	Semaphore string `json:"semaphore"`
+	Weight    int    `json:"weight"`
+	Slots     string `json:"slots"`
+	Fence     int64  `json:"fence"`
+	Holder    string `json:"holder"`
+	Principal string `json:"principal,omitempty"`
+	Address   string `json:"address,omitempty"`
+	Via       string `json:"via,omitempty"`
+	State     string `json:"state"`
+
+	Policy *policyVersionJSON `json:"policy,omitempty"` // that weighed it
+
 	GrantedAt   string `json:"granted_at,omitempty"` // not of what cools: the lease is over
 	AgeMS       int64  `json:"age_ms"`
 	ExpiresInMS *int64 `json:"expires_in_ms,omitempty"` // not of a lease that lives until it is released
@@ -34,6 +37,9 @@ func leaseOf(l engine.LeaseInfo) leaseJSON {
 		ID: l.ID, Semaphore: l.Semaphore, Weight: l.Weight, Slots: l.Slots.String(), Fence: l.Fence,
 		Holder: l.Holder, Principal: l.Principal, Address: l.Address, Via: l.Via,
 		State: leaseState(l), AgeMS: l.Age.Milliseconds(),
+	}
+	if l.Policy.Name != "" {
+		j.Policy = &policyVersionJSON{l.Policy.Name, l.Policy.Generation}
 	}
 	if !l.GrantedAt.IsZero() {
 		j.GrantedAt = formatTime(l.GrantedAt)

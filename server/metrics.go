@@ -59,7 +59,7 @@ func newMetrics(s *Server) *metrics {
 	m.releases = counters("releases_total", "Leases that were given back through this replica.", "reason")
 	m.lost = counters("leases_lost_total", "Leases that their holder was told to be lost.", "semaphore", "reason")
 	m.acts = counters("operator_acts_total", "What operators did through this replica.", "act")
-	for _, act := range []string{actDeclared, actChanged, actDeleted, actBroken} {
+	for _, act := range []string{actDeclared, actChanged, actDeleted, actBroken, actPolicyPut, actPolicyDeleted} {
 		m.acts.WithLabelValues(act)
 	}
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -81,6 +81,9 @@ func newMetrics(s *Server) *metrics {
 	registry := prometheus.NewRegistry()
 	if s.cfg.NodeMeter != nil {
 		registry.MustRegister(s.cfg.NodeMeter)
+	}
+	if s.policies != nil {
+		registry.MustRegister(policyCollector{s.policies})
 	}
 	registry.MustRegister(
 		m.acquires, m.wait, m.hold, m.releases, m.lost, m.acts, m.requests, m.channels, m.messages, m.closes, build,

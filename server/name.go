@@ -37,10 +37,13 @@ func semaphoreName(r *http.Request, p *params) (string, error) {
 // noName answers for the path that has a name missing at its end, which the router takes for another one.
 func (s *Server) noName(echo.Context) error { return checkName("name", "") }
 
-// pathName returns the segment behind /v1/semaphores/, decoded exactly once. Echo's c.Param decodes
-// some paths and leaves others as they are, which would make two semaphores of one.
-func pathName(u *url.URL) (string, bool) {
-	rest, found := strings.CutPrefix(u.EscapedPath(), semaphoresPath)
+// pathName returns the segment behind /v1/semaphores/.
+func pathName(u *url.URL) (string, bool) { return pathSegment(u, semaphoresPath) }
+
+// pathSegment returns the segment behind a prefix, decoded exactly once. Echo's c.Param decodes some paths and leaves others as
+// they are, which would make two names of one.
+func pathSegment(u *url.URL, prefix string) (string, bool) {
+	rest, found := strings.CutPrefix(u.EscapedPath(), prefix)
 	segment, _, _ := strings.Cut(rest, "/")
 	name, err := url.PathUnescape(segment)
 	return name, found && err == nil

@@ -37,6 +37,13 @@ type problem struct {
 	Existing     *definitionJSON `json:"existing,omitempty"`
 	RequestID    string          `json:"request_id,omitempty"`
 
+	Reason string   `json:"reason,omitempty"`  // of denied_by_policy: the policy's
+	UsedBy []string `json:"used_by,omitempty"` // of policy_in_use: semaphores
+	Stage  string   `json:"stage,omitempty"`   // of invalid_module, with the three below: where it was refused
+	Got    string   `json:"got,omitempty"`
+	Want   string   `json:"want,omitempty"`
+	Hint   string   `json:"hint,omitempty"`
+
 	cause error
 }
 

@@ -27,7 +27,7 @@ const patchTries = 8
 //	@Header		200		{string}	ETag	"The revision"
 //	@Failure	404		{object}	problem	"unknown_semaphore"
 //	@Failure	412		{object}	problem	"rev_mismatch"
-//	@Failure	422		{object}	problem	"invalid_definition"
+//	@Failure	422		{object}	problem	"invalid_definition, unknown_policy"
 //	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
 //	@Security	Bearer
 //	@Router		/v1/semaphores/{name} [patch]
@@ -62,6 +62,9 @@ func (s *Server) patch(ctx context.Context, name string, p *params, cond engine.
 		}
 		def, invalid := p.definition(sem.Definition)
 		if err := firstError(p.end(), invalid); err != nil {
+			return sem, err
+		}
+		if err := s.checkBinding(ctx, def.Policy, sem.Definition.Policy); err != nil {
 			return sem, err
 		}
 		rev := cmp.Or(cond.IfRev, sem.Rev)

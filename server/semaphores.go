@@ -88,7 +88,7 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 //	@Success	201		{object}	semaphoreJSON
 //	@Header		200		{string}	ETag	"The revision"
 //	@Failure	412		{object}	problem	"rev_mismatch"
-//	@Failure	422		{object}	problem	"invalid_definition"
+//	@Failure	422		{object}	problem	"invalid_definition, unknown_policy"
 //	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
 //	@Security	Bearer
 //	@Router		/v1/semaphores/{name} [put]
@@ -100,6 +100,9 @@ func (s *Server) putSemaphore(c echo.Context, who *principal) error {
 	def, invalid := p.definition(engine.Definition{})
 	cond, err := condition(c.Request())
 	if err := firstError(p.end(), err, invalidDefinition(invalid)); err != nil {
+		return err
+	}
+	if err := s.checkBinding(c.Request().Context(), def.Policy, engine.Binding{}); err != nil {
 		return err
 	}
 	sem, created, err := s.engine.Put(c.Request().Context(), name, def, cond, who.name)
@@ -119,6 +122,7 @@ func (s *Server) putSemaphore(c echo.Context, who *principal) error {
 
 // changed tells that an operator has put a definition in force, once, however often the change is repeated.
 func (s *Server) changed(c echo.Context, who *principal, sem *engine.Semaphore, created bool) {
+	s.bound(sem)
 	act, key := actChanged, "change "+etag(sem.Rev)+sem.Name
 	if created {
 		act = actDeclared
@@ -127,7 +131,7 @@ func (s *Server) changed(c echo.Context, who *principal, sem *engine.Semaphore, 
 		return
 	}
 	s.done.add(key, act)
-	s.acted(c, who, event{Type: act, Semaphore: sem.Name, Rev: sem.Rev})
+	s.acted(c, who, event{Type: act, Semaphore: sem.Name, Rev: sem.Rev, Policy: sem.Definition.Policy.Policy})
 }
 
 // getSemaphore reads a semaphore.

@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/policies"
 )
 
 // Limits of connections.
@@ -35,9 +36,12 @@ type Config struct {
 	MaxConnections int            // beyond it connections are answered 503, and closed 1013; 20,000
 	MaxRequests    int            // under way of each principal, beyond it 429; 1,000
 
-	MetricsSemaphores int          // with a label of their own in /metrics; 1,000
-	NodeMeter         *NodeMeter   // of the engine's nodes; nil: they are not measured
-	Log               *slog.Logger // discarded
+	MetricsSemaphores int        // with a label of their own in /metrics; 1,000
+	NodeMeter         *NodeMeter // of the engine's nodes; nil: they are not measured
+
+	Policies *policies.Host // of the engine's nodes; Shutdown closes it. nil: no policies are served
+
+	Log *slog.Logger // discarded
 
 	Tokens         *Tokens        // who may ask; nil: everybody
 	LocalOnly      bool           // serve only Host names of this machine: for listeners on a loopback address without auth
@@ -64,6 +68,11 @@ type Server struct {
 	busy    inFlight
 	done    sharedRecent // what operators ended, by what they asked for
 
+	policies       *policies.Host // nil: there are none
+	policiesWanted chan struct{}  // capacity 1: look what is in force
+	policiesSeen   atomic.Bool    // what is in force was read once
+	faultsTold     sharedRecent   // of policies, by second
+
 	draining atomic.Bool
 	stopped  chan struct{} // closed by Shutdown: work ends
 	work     sync.WaitGroup
@@ -89,6 +98,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, engine: cfg.Engine, log: cfg.Log,
 		echo: echo.New(), origins: http.NewCrossOriginProtection(), ids: newRequestIDs(),
 		leaving: make(chan struct{}), stopped: make(chan struct{}), events: newEvents(cfg.Engine.Replica()),
+		policies: cfg.Policies, policiesWanted: make(chan struct{}, 1),
 	}
 	for _, origin := range cfg.AllowOrigins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {
@@ -104,6 +114,9 @@ func New(cfg Config) *Server {
 	s.work.Go(s.followSemaphores)
 	if cfg.Tokens != nil {
 		s.work.Go(s.followTokens)
+	}
+	if s.policies != nil {
+		s.work.Go(s.followPolicies)
 	}
 	s.http = &http.Server{
 		Handler:        s.echo,
@@ -146,6 +159,9 @@ func (s *Server) routes() {
 	s.echo.DELETE(semaphore+"/leases/:id", s.needs(scopeOperate, s.breakLease))
 	s.get(semaphore+"/waiters", scopeRead, s.listWaiters)
 	s.echo.GET(channelPath, s.openChannel)
+	if s.policies != nil {
+		s.policyRoutes()
+	}
 }
 
 // get serves HEAD as well, which Echo would answer with 405.
@@ -189,6 +205,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, s.http.Close())
 	}
 	s.engine.Close()
+	if s.policies != nil {
+		err = errors.Join(err, s.policies.Close())
+	}
 	return err
 }
 
