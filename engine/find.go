@@ -220,7 +220,7 @@ func (s *semaphore) leaseOf(r *Record, f *found) *lease {
 		s: s, id: r.Lease, by: r.By, owner: f.owner(r.By), info: r.Info, weight: r.Slots.Len(), slots: r.Slots, fence: r.Fence,
 		asked: cmp.Or(told.Requested, r.Slots.Len()), ver: r.Ver, ballot: r.Ballot, first: f.first(r.By),
 		ttl: left, usual: cmp.Or(told.TTL, left),
-		since: f.asked - r.Age, heldAt: f.asked, index: -1, end: Never,
+		since: f.asked - f.age(r.By), heldAt: f.asked, index: -1, end: Never,
 	}
 	if left != Never {
 		l.end = f.asked + left

@@ -338,28 +338,30 @@ func TestWhatWasSentBeforeADeletionDoesNothingToWhatCameAfter(t *testing.T) {
 	})
 }
 
-// A node that has not heard yet that an earlier attempt was given back has its record still: that ended a request which nobody asks again.
-func TestFoundAWaiterWaitsOnWhereAnEarlierAttemptIsStillThere(t *testing.T) {
+// Nodes that have records of earlier attempts (claims that were executed twice, or were not heard to be given back yet): that ended a
+// request which nobody asks again, and later kept it waiting until they ended, though permits were free.
+func TestFoundAWaiterIsServedWhereEarlierAttemptsAreStillThere(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		r1.c.Disconnect()
-		l := r1.acquire(engine.Ask{}) // by A and B
-		r2.c.Hold("claim")
-		waiter := r2.ask(engine.Ask{Wait: time.Minute})
-		earlier := *r2.c.Next("claim").Op.(*engine.Claim)
-		earlier.By = "an earlier attempt"
-		if a := s.do(s.c, &earlier); a.Says != engine.SaysGranted {
-			t.Fatalf("C says %s", a.Says)
+		r1.declare(engine.Definition{Limit: 3})
+		l := r1.acquire(engine.Ask{Permits: 2})
+		free := all(3).Minus(l.Slots)
+		r2.a.Hold("claim")
+		waiter := r2.ask(engine.Ask{Permits: 2, Wait: time.Minute})
+		claim := r2.a.Next("claim")
+		claim.Deliver()
+		r2.a.Pass("claim")
+		for _, server := range []*enginetest.Server{s.a, s.b} {
+			earlier := &engine.Mend{
+				Semaphore: db, Lease: claim.Op.(*engine.Claim).Lease, By: "earlier on " + server.Name(), Slots: free, Fence: 1, TTL: time.Minute,
+				Until: server.Time() + time.Second.Microseconds(), New: true,
+			}
+			if a := s.do(server, earlier); a.Says != engine.SaysMended {
+				t.Fatalf("%s says %s", server.Name(), a.Says)
+			}
 		}
-		r2.c.Pass(enginetest.Any)
-		for range 20 {
-			time.Sleep(200 * time.Millisecond)
-			waiter.mustWait()
-		}
-		s.do(s.c, &engine.Release{Semaphore: db, Lease: earlier.Lease, By: earlier.By, Owner: earlier.Owner, Why: engine.WhyGivenBack})
+		waiter.mustWait()
 		r1.release(l, 0)
-		time.Sleep(time.Second)
 		waiter.mustHold()
 	})
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -295,22 +296,33 @@ func TestALeaseIsRenewedNoMoreAfterHoldMax(t *testing.T) {
 	})
 }
 
-// Whoever takes a lease over knows hold_max, though nobody has asked for the semaphore there.
+// Whoever takes a lease over knows hold_max, though nobody has asked for the semaphore there, and since when the lease is held, though
+// a node has it for less.
 func TestHoldMaxHoldsWhereALeaseWasTakenOver(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 2, HoldMax: 45 * time.Second})
-		kept, l := r1.ask(engine.Ask{Kept: true}), r1.acquire(engine.Ask{TTL: time.Minute})
-		time.Sleep(time.Second)
-		attached := r2.attach(kept.mustHold())
-		attached.mustHold()
-		time.Sleep(45 * time.Second)
-		var old *engine.InvalidError
-		if got, err := s.player().renew(l, 0).verdict(); !errors.As(err, &old) || old.Field != "lease" {
-			t.Errorf("renewed after hold_max: %+v, %v", got, err)
-		}
-		time.Sleep(30 * time.Second)
-		attached.mustBeLost("expired")
-		s.empty()
-	})
+	for away := range 3 {
+		t.Run(fmt.Sprint("node ", away, " has it for less"), func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r1.declare(engine.Definition{Limit: 2, HoldMax: 45 * time.Second})
+				r1.ways[away].Disconnect()
+				kept, l := r1.ask(engine.Ask{Kept: true}), r1.acquire(engine.Ask{TTL: time.Minute})
+				time.Sleep(40 * time.Second)
+				r1.ways[away].Connect()
+				time.Sleep(time.Second)
+				if _, err := r1.renew(l, 0).verdict(); err != nil { // which puts it there
+					t.Fatal(err)
+				}
+				attached := r2.attach(kept.mustHold())
+				attached.mustHold()
+				time.Sleep(5 * time.Second)
+				var old *engine.InvalidError
+				if got, err := s.player().renew(l, 0).verdict(); !errors.As(err, &old) || old.Field != "lease" {
+					t.Errorf("renewed after hold_max: %+v, %v", got, err)
+				}
+				time.Sleep(time.Minute)
+				attached.mustBeLost("expired")
+				s.empty()
+			})
+		})
+	}
 }
