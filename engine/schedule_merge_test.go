@@ -104,6 +104,20 @@ func TestScheduleCoolingAndReseed(t *testing.T) {
 	})
 }
 
+// A part that was given back on one of the sources is gone in what is merged.
+func TestAMergeTakesTheSlotsOfTheLargestVer(t *testing.T) {
+	playDefined(t, engine.Definition{Limit: 2}, func(t *testing.T, s *stage) {
+		both := quorum.Slots{{First: 0, Last: 1}}
+		s.put(s.b, "L", "a", both)
+		s.put(s.c, "L", "a", both)
+		part := &engine.Release{Semaphore: db, Lease: "L", By: "a", Owner: engine.Owner{Nonce: "a"}, Slots: quorum.OneSlot(1), Ver: 1, Left: time.Minute, Why: engine.WhyReleased}
+		s.says(engine.SaysReleased, s.c, part)
+		forgets(s.a)
+		s.heal()
+		s.everywhere("L", "0", s.a, s.c)
+	})
+}
+
 // merge-first-and-renewed: C has a first-minute record of L on slot 1, B the renewed on slot 0 -> the renewed slots win.
 func TestScheduleMergeFirstAndRenewed(t *testing.T) {
 	playDefined(t, engine.Definition{Limit: 2}, func(t *testing.T, s *stage) {
