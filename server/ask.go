@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -12,9 +13,15 @@ import (
 // for the policy.
 func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Duration) (ask engine.Ask, attributes map[string]string, err error) {
 	attributes = p.attributes()
+	wait := engine.WaitDefault
+	allFree := p.allFree()
+	if allFree {
+		wait = 0
+	}
 	ask = engine.Ask{
 		Permits:  p.integer("permits", 1, 1, engine.WeightMax),
-		Wait:     p.duration("wait", engine.WaitDefault, 0, waitMax),
+		AllFree:  allFree,
+		Wait:     p.duration("wait", wait, 0, waitMax),
 		TTL:      p.ttl(),
 		Priority: min(p.integer("priority", 0, -engine.PriorityMax, engine.PriorityMax), who.priorityMax),
 		Holder:   from,
@@ -24,6 +31,19 @@ func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Durati
 	}
 	ask.Holder.Holder = p.holder(from)
 	return ask, attributes, firstError(p.end(), mayKeep(who, ask.TTL))
+}
+
+// allFree takes the word that stands for as many permits as are free, if it was given instead of a number.
+func (p *params) allFree() bool {
+	for i := range p.list {
+		if v := &p.list[i]; v.name == "permits" {
+			if text, ok := v.string(); ok && text == "all_free" {
+				p.list = slices.Delete(p.list, i, i+1)
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ticketMax is more than the characters of a ticket.

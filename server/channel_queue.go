@@ -11,10 +11,10 @@ import (
 
 // Limits of what a client has not read yet.
 const (
-	queueMax     = 4096             // frames; beyond it the client is too slow, and closed
-	queueFull    = 1024             // frames; beyond it no more requests are read
-	renewalsMax  = 1000             // leases told in one renewed frame
-	writeTimeMax = 10 * time.Second // for the connection to take one batch
+	queueMax     = 3 * channelRequestsMax // frames; beyond it the client is too slow, and closed. All that it asks for may be granted at once
+	queueFull    = 1024                   // frames; beyond it no more requests are read
+	renewalsMax  = 1000                   // leases told in one renewed frame
+	writeTimeMax = 10 * time.Second       // for the connection to take one batch
 )
 
 // outbox is what a channel has to send; guarded by channel.mu.

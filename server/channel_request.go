@@ -195,12 +195,16 @@ func (r *channelRequest) Waiting(ahead int) {
 	}
 }
 
-// tellWaiting tells the place in line if the request still waits.
+// tellWaiting tells the place in line if the request still waits, and the client has read what it was told.
 func (r *channelRequest) tellWaiting() {
 	c := r.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.requests[r.ref] == r && r.granted.IsZero() {
+	switch {
+	case c.requests[r.ref] != r || !r.granted.IsZero():
+	case len(c.out.queue) >= queueFull/2:
+		r.notice.Reset(waitingEvery)
+	default:
 		r.notice, r.due = nil, time.Now().Add(waitingEvery)
 		c.sendLocked(jsonFrame{waitingFrame{Type: "waiting", Ref: r.ref, Ahead: r.ahead}})
 	}

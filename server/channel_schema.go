@@ -132,6 +132,9 @@ func addFields(t reflect.Type, properties map[string]any, required *[]any) {
 			continue
 		}
 		properties[name] = schemaOf(f.Type)
+		if name == "permits" { // or all that are free
+			properties[name] = map[string]any{"oneOf": []any{properties[name], map[string]any{"type": "string", "enum": []any{"all_free"}}}}
+		}
 		if name == "create" { // or its limit alone
 			properties[name] = map[string]any{"oneOf": []any{properties[name], map[string]any{"type": "integer"}}}
 		}

@@ -76,13 +76,13 @@ func TestWhatIsNotKnownOrNotCleanIsRefusedWithItsField(t *testing.T) {
 		{"a damaged escape", "holder=%4", "", ""},
 		{"a name without a value", "permits", "", "permits"},
 		{"too many", manyPairs(paramsMax + 1), "", ""},
-		{"attributes, which come later", "", `{"attributes":{}}`, "attributes"},
 		{"a key of other characters", "", `key=a%2Fb`, "key"},
 		{"an empty key", "", `key=`, "key"},
 		{"a long key", "", "key=" + strings.Repeat("x", 129), "key"},
 		{"a long ticket", "", "ticket=" + strings.Repeat("x", 513), "ticket"},
 		{"grace without a connection", "", `grace=1s`, "grace"},
-		{"all_free, which comes later", "", `permits=all_free`, "permits"},
+		{"half of what is free", "", `permits=half_free`, "permits"},
+		{"all that is free and a number", "permits=all_free", `{"permits":1}`, "permits"},
 	} {
 		p := paramsOf(test.query, test.body)
 		_, _, err := p.ask(engine.HolderInfo{Principal: "p", Address: "a"}, everyone, engine.WaitMax)

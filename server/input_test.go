@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -210,6 +211,30 @@ func TestAConnectionHoldsSoManyLeasesAndNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "all is given back", func() bool { return s.inUse(t) == 0 })
+}
+
+// What a connection asked for may all be granted at once: its client is told as fast as it reads.
+func TestAllThatAConnectionWaitsForMayBeGrantedAtOnce(t *testing.T) {
+	t.Parallel()
+	const waiters = 6000
+	s := serve(t)
+	if w := s.request("PUT", "/v1/semaphores/db", `{"limit":6000,"paused":true}`); w.Code != 201 {
+		t.Fatal(w.Body)
+	}
+	w := s.open(t)
+	go func() {
+		for i := range waiters {
+			_ = w.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"acquire","ref":"%d","semaphore":"db","wait":"1h"}`, i)) // the reader notices
+		}
+	}()
+	eventually(t, "all wait", func() bool { // nothing is read meanwhile
+		sem, err := s.engine.Semaphore(t.Context(), "db")
+		return err == nil && sem.Status.Waiting == waiters
+	})
+	s.request("PATCH", "/v1/semaphores/db", "paused=false")
+	for range waiters {
+		w.expect("granted")
+	}
 }
 
 func TestTextsOfRefusalsSayWhatToDo(t *testing.T) {

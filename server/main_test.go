@@ -68,7 +68,11 @@ func serveOn(t *testing.T, l net.Listener, dial dialer, now func() time.Duration
 func serveNodes(t *testing.T, nodes []engine.Node, l net.Listener, dial dialer, now func() time.Duration, change ...func(*Config)) *served {
 	t.Helper()
 	meter, nodes := NewNodeMeter(nodes)
-	e, err := engine.Open(engine.Config{Nodes: nodes, Now: now, Meter: meter})
+	engineCfg := engine.Config{Nodes: nodes, Now: now, Meter: meter}
+	if now == nil {
+		engineCfg.NodeTimeout = 10 * time.Second // other tests may keep the machine busy
+	}
+	e, err := engine.Open(engineCfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,6 +127,8 @@ func TestWhatIsDocumentedIsAnsweredAsDocumented(t *testing.T) {
 		{"renew", "/v1/semaphores/short/renew", `{"lease":"nobody's"}`, 404, ""},
 		{"release", "/v1/semaphores/short/release", `{"lease":"nobody's"}`, 404, ""},
 		{"release", "/v1/semaphores/short/release", `{"lease":"nobody's","keep":-1}`, 400, ""},
+		{"acquire", "/v1/semaphores/short/acquire", `{"permits":"all_free"}`, 200, ""},
+		{"release", "/v1/semaphores/short/release", `{"lease":"LEASE"}`, 200, ""},
 		{"acquire", "/v1/semaphores/short/acquire", `{"wait":"0"}`, 200, "Idempotency-Key: one"},
 		{"acquire", "/v1/semaphores/short/acquire", `{"wait":"1s","key":"one"}`, 200, ""},
 		{"acquire", "/v1/semaphores/short/acquire", `{"key":"one","permits":2}`, 422, ""},

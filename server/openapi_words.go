@@ -5,9 +5,9 @@ package server
 
 // acquireBody asks for permits. All may be left out.
 type acquireBody struct {
-	Permits    int               `json:"permits,omitempty" minimum:"1" maximum:"10000" default:"1"`
-	Wait       string            `json:"wait,omitempty" example:"25s" default:"10s"` // a time with its unit, up to 10m (hold: 24h); 0 is a try, which never overtakes a waiter
-	TTL        string            `json:"ttl,omitempty" example:"1h"`                 // from 1s to the semaphore's ttl_max; 0: until released, for operators
+	Permits    int               `json:"permits,omitempty" minimum:"1" maximum:"10000" default:"1"` // or all_free: as many as are free, without a wait
+	Wait       string            `json:"wait,omitempty" example:"25s" default:"10s"`                // a time with its unit, up to 10m (hold: 24h); 0 is a try, which never overtakes a waiter
+	TTL        string            `json:"ttl,omitempty" example:"1h"`                                // from 1s to the semaphore's ttl_max; 0: until released, for operators
 	Holder     string            `json:"holder,omitempty" maxLength:"128" example:"db7/nightly"`
 	Priority   int               `json:"priority,omitempty" minimum:"-100" maximum:"100" default:"0"` // a head start of priority_step each; capped by the token
 	Key        string            `json:"key,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9._~-]+$"`  // names the request: made again, it is the same one; of the principal and the semaphore alone

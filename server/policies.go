@@ -103,7 +103,11 @@ func (s *Server) weigher(ask *engine.Ask, semaphore, requestID string, attribute
 		Semaphore: semaphore, Client: ask.Holder.Principal, Holder: ask.Holder.Holder, ID: requestID,
 		Requested: int64(ask.Permits), Attributes: attributes, TTLMin: engine.TTLMin,
 	}
+	allFree := ask.AllFree
 	return func(standing engine.Standing) (engine.Weighed, error) {
+		if allFree {
+			request.Requested = int64(min(standing.Available, engine.WeightMax))
+		}
 		request.Limit, request.Available, request.Waiting = int64(standing.Limit), int64(standing.Available), int64(standing.Waiting)
 		request.TTLMax = standing.TTLMax
 		return s.weigh(bindingOf(standing.Binding), &request)

@@ -22,6 +22,33 @@ func members(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return m
 }
 
+func TestAllThatIsFreeIsTakenOrNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.declare(t, "db", 5)
+	s.mustAcquire(t)
+	const acquire = "/v1/semaphores/db/acquire"
+	for _, body := range []string{"permits=all_free", `{"permits":"all_free","wait":0}`} {
+		w := s.request("POST", acquire, body)
+		got := members(t, w)
+		if w.Code != 200 || got["weight"] != 4.0 || got["requested"] != 4.0 {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+		if w := s.request("POST", acquire, body); w.Code != 423 {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+		s.request("POST", "/v1/semaphores/db/release", "lease="+got["lease"].(string))
+	}
+	if w := s.request("POST", acquire, "permits=all_free&wait=5s"); w.Code != 400 || members(t, w)["field"] != "wait" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w := s.open(t)
+	w.send(`{"type":"acquire","ref":"1","semaphore":"db","permits":"all_free"}`)
+	if f := w.expect("granted"); f["weight"] != 4.0 {
+		t.Errorf("%v", f)
+	}
+}
+
 func TestAcquireRenewAndReleaseOverREST(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -255,7 +282,7 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 		{"a count of none", "GET", "/v1/semaphores?count=0", "", nil, 400, "bad_request", "count"},
 		{"a count too large", "GET", db + "/leases?count=1001", "", nil, 400, "bad_request", "count"},
 		{"a cursor of nobody", "GET", db + "/leases?after=x", "", nil, 400, "bad_request", "after"},
-		{"a policy, which comes later", "PUT", db, `{"limit":1,"policy":{"name":"x"}}`, nil, 400, "bad_request", "policy"},
+		{"a policy that there is not", "PUT", db, `{"limit":1,"policy":{"name":"x"}}`, nil, 422, "unknown_policy", ""},
 		{"no limit", "PUT", db, `{}`, nil, 422, "invalid_definition", "limit"},
 		{"a limit of none", "PUT", db, `limit=0`, nil, 422, "invalid_definition", "limit"},
 		{"a limit below none", "PUT", db, `limit=-1`, nil, 422, "invalid_definition", "limit"},

@@ -73,7 +73,7 @@ func validate(doc *openapi3.T) error {
 func rename(text string) string {
 	return strings.NewReplacer(
 		"server.listJSON-server_leaseJSON", "leases", "server.listJSON-server_semaphoreJSON", "semaphores",
-		"server.leaseAnswer", "grant", "server.releasedAnswer", "released", "server.acquireBody", "acquire", "server.createBody", "create",
+		"server.leaseAnswer", "grant", "server.releasedAnswer", "released", "server.acquireBody", "acquire", "server.holdBody", "hold", "server.createBody", "create",
 		"server.definitionBody", "declare", "server.patchBody", "patch", "server.releaseBody", "release", "server.renewBody", "renew",
 		"server.brokenJSON", "broken", "server.definitionJSON", "definition", "server.healthJSON", "health", "server.historyJSON", "history",
 		"server.leaseJSON", "lease", "server.nodeJSON", "node", "server.nodesJSON", "nodes", "server.readyJSON", "ready",
@@ -91,11 +91,11 @@ func mend(doc *openapi3.T) {
 			s.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
 		}
 	}
-	create := doc.Components.Schemas["acquire"].Value.Properties
-	create["create"] = openapi3.NewSchemaRef("", &openapi3.Schema{
-		Description: create["create"].Value.Description,
-		OneOf:       openapi3.SchemaRefs{openapi3.NewSchemaRef("#/components/schemas/create", nil), openapi3.NewIntegerSchema().NewRef()},
-	})
+	for _, ask := range []string{"acquire", "hold"} {
+		words := doc.Components.Schemas[ask].Value.Properties
+		words["create"] = either(words["create"].Value.Description, openapi3.NewSchemaRef("#/components/schemas/create", nil), openapi3.NewIntegerSchema().NewRef())
+		words["permits"] = either(words["permits"].Value.Description, words["permits"], openapi3.NewStringSchema().WithEnum("all_free").NewRef())
+	}
 	for _, path := range doc.Paths.Map() {
 		for _, op := range path.Operations() {
 			mendBody(op)
@@ -104,6 +104,11 @@ func mend(doc *openapi3.T) {
 			}
 		}
 	}
+}
+
+// either is a schema that one of these fits.
+func either(description string, schemas ...*openapi3.SchemaRef) *openapi3.SchemaRef {
+	return openapi3.NewSchemaRef("", &openapi3.Schema{Description: description, OneOf: schemas})
 }
 
 // mendBody says that a form is as good as JSON, and that a merge patch has a type of its own.
