@@ -168,13 +168,14 @@ func (e *Engine) Release(ctx context.Context, name, capability string, keep int)
 	}
 	for range 2 {
 		s := e.known(name)
-		if s == nil || s.leases[id] == nil {
-			if s != nil {
-				s.unlock()
-			}
+		if s == nil {
 			return e.releaseFound(ctx, name, id, keep)
 		}
 		l := s.leases[id]
+		if l == nil || l.isOverHere(e.cfg.Now()) {
+			s.unlock()
+			return e.releaseFound(ctx, name, id, keep)
+		}
 		rd, err := e.releaseKnown(ctx, l, keep)
 		if err != errOutdated {
 			return rd, err
@@ -184,6 +185,11 @@ func (e *Engine) Release(ctx context.Context, name, capability string, keep int)
 		}
 	}
 	return Released{}, ErrInProgress
+}
+
+// isOverHere reports whether this replica knows no more than the nodes of a lease: its holder may have renewed it elsewhere. mu is held.
+func (l *lease) isOverHere(now time.Duration) bool {
+	return now >= l.end && (l.r == nil || !l.r.ask.Kept)
 }
 
 // releaseKnown releases a lease of this replica. s.mu is held, and let go.

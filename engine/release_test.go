@@ -271,3 +271,23 @@ func TestTheStatusCountsWhatMayBeHeldByAQuorum(t *testing.T) {
 		}
 	})
 }
+
+// A lease that was renewed through another replica is over where it was granted, for a moment before it is forgotten there. It is
+// released there all the same.
+func TestALeaseThatWasRenewedElsewhereIsReleasedWhereItIsOver(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		l := r1.acquire(engine.Ask{TTL: 10 * time.Second})
+		time.Sleep(5 * time.Second)
+		if _, err := r2.renew(l, 0).verdict(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(l.Validity - 5*time.Second)
+		if rd, err := r1.Release(t.Context(), db, l.Capability, 0); err != nil || rd.Held || rd.Again {
+			t.Errorf("released: %+v, %v", rd, err)
+		}
+		synctest.Wait()
+		s.empty()
+	})
+}
