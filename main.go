@@ -71,7 +71,7 @@ func newRoot() *cobra.Command {
 	root.SilenceUsage = true
 	root.SilenceErrors = true
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newHealth(), newNodes(), newVersion())
+	root.AddCommand(newServe(), newHealth(), newNodes(), newPolicy(), newVersion())
 	return root
 }
 

@@ -16,10 +16,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/permitd/permitd/policies"
 	"github.com/permitd/permitd/server/client"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	policies.CompileIfAsked()
+	goleak.VerifyTestMain(m)
+}
 
 // running is a server that a test has started as main does.
 type running struct {

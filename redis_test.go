@@ -198,6 +198,17 @@ func TestTheCommandsThatTheREADMEAllowsAreEnough(t *testing.T) {
 	if err := r.client.Delete(ctx, "other", 0); err != nil {
 		t.Error(err)
 	}
+	module, err := os.Open("policies/guests/c/gold.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = module.Close() }()
+	if _, err := r.client.PutPolicy(ctx, "gold", module, 0, false); err != nil {
+		t.Error(err)
+	}
+	if err := r.client.DeletePolicy(ctx, "gold"); err != nil {
+		t.Error(err)
+	}
 	if strings.Contains(r.stderr.String(), "NOPERM") {
 		t.Error(r.stderr)
 	}

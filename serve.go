@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/policies"
 	"github.com/permitd/permitd/server"
 )
 
@@ -45,6 +46,7 @@ type serveFlags struct {
 	maxSemaphores  int
 	maxConnections int
 	metricsNames   int
+	wasmEngine     string
 }
 
 func newServe() *cobra.Command {
@@ -75,6 +77,7 @@ func newServe() *cobra.Command {
 		"cut nobody waits for the longest TTL")
 	flags.IntVar(&f.maxSemaphores, "max-semaphores", engine.SemaphoresUsual, "semaphores that may be created on use")
 	flags.IntVar(&f.metricsNames, "metrics-semaphores", metricsUsual, "semaphores with a label of their own in /metrics; the rest are added up")
+	flags.StringVar(&f.wasmEngine, "wasm-engine", string(policies.Compiler), "how policies run: compiler, or interpreter, which is slower and compiles nothing")
 	flags.IntVar(&f.maxConnections, "max-connections", connectionsUsual, "connections beyond it are turned away; less where the limit of open files is")
 	describeEnvironment(flags)
 	return cmd
@@ -96,6 +99,7 @@ func (f *serveFlags) validate(given func(flag string) bool) error {
 	check(f.maxSemaphores >= 1, "--max-semaphores must be at least 1")
 	check(f.metricsNames >= 1, "--metrics-semaphores must be at least 1")
 	check(f.maxConnections >= 1, "--max-connections must be at least 1")
+	check(knownEngine(f.wasmEngine), "--wasm-engine must be compiler or interpreter")
 	return errors.Join(wrong, f.doorFlags.validate())
 }
 
@@ -120,6 +124,13 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 	e, err := engine.Open(engine.Config{Nodes: metered, Meter: meter, NodeTimeout: f.nodeTimeout, Log: log, MaxSemaphores: f.maxSemaphores, DurableNodes: f.durableNodes})
 	if err != nil {
 		return misconfigured("--redis: %w", err)
+	}
+	cfg.Policies, err = policies.Open(policies.Config{
+		Store: policies.OnNodes(e), Bindings: server.PolicyBindings(e), Engine: policies.Engine(f.wasmEngine), Log: log,
+	})
+	if err != nil {
+		e.Close()
+		return internal(fmt.Errorf("policies: %w", err))
 	}
 	cfg.Engine, cfg.NodeMeter, cfg.MetricsSemaphores, cfg.MaxConnections = e, meter, f.metricsNames, f.connections(log)
 	s := server.New(cfg)

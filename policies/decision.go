@@ -72,3 +72,29 @@ func faulted(f *Fault, onFault OnFault, r *Request) Decision {
 	}
 	return d
 }
+
+// Evaluation is a decision as people and programs are told it.
+type Evaluation struct {
+	Decision   Outcome   `json:"decision"`
+	Weight     int64     `json:"weight,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Priority   *int      `json:"priority,omitempty"`
+	TTLMS      int64     `json:"ttl_ms,omitempty"`
+	Fault      *Fault    `json:"fault,omitempty"`
+	Logs       []LogLine `json:"logs,omitempty"`
+	EvaluateNS int64     `json:"evaluate_ns"`
+	Generation int64     `json:"generation,omitempty"`
+	SHA256     string    `json:"sha256,omitempty"`
+}
+
+// Told is the decision for people and programs.
+func (d *Decision) Told() Evaluation {
+	e := Evaluation{
+		Decision: d.Outcome, Weight: d.Weight, Reason: d.Reason, TTLMS: d.TTL.Milliseconds(), Fault: d.Fault, Logs: d.Logs,
+		EvaluateNS: d.Elapsed.Nanoseconds(), Generation: d.Generation, SHA256: d.SHA256,
+	}
+	if d.HasPriority {
+		e.Priority = &d.Priority
+	}
+	return e
+}

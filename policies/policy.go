@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,11 +85,15 @@ func (p *policy) state() (Here, error) {
 	return p.here, p.why
 }
 
-// warm makes as many instances in a new version as the one at work has, and one for each configuration that is bound.
-func (p *policy) warm(v *version, counts map[string]int) error {
-	if old := p.acquire(); old != nil {
-		maps.Copy(counts, old.pool.inUse())
-		old.release()
+// warm makes an instance in a new version for each configuration that is bound, and then as many as the one at work has. The error
+// is that of a configuration that is bound and that the new version does not take; what is in use no more may fail.
+func (p *policy) warm(v *version, bound map[string]int) error {
+	err := v.warm(bound)
+	old := p.acquire()
+	if old == nil || err != nil {
+		return err
 	}
-	return v.warm(counts)
+	defer old.release()
+	_ = v.warm(old.pool.inUse())
+	return nil
 }

@@ -70,6 +70,10 @@ func (h *Host) put(ctx context.Context, name string, wasm []byte, by Change) (St
 	if err != nil {
 		return Status{}, false, err
 	}
+	if err := h.Rebind(ctx); err != nil {
+		p.close()
+		return Status{}, false, err
+	}
 	of, err := h.lock(name)
 	if err != nil {
 		p.close()

@@ -76,9 +76,8 @@ func (h *Host) load(ctx context.Context, of *policy, e *entry) error {
 	}
 	of.meter.compiled(time.Duration(report.CompileMS) * time.Millisecond)
 	v := newVersion(p, report, 0, h.cfg.Slots, &of.meter, h.spawn)
-	if err := of.warm(v, h.configs(of.name)); err != nil {
-		v.release()
-		return err
+	if err := of.warm(v, h.configs(of.name)); err != nil { // a binding that is about to change, maybe: the rest must not wait for it
+		h.cfg.Log.Warn("a policy does not take the configuration of a semaphore", "policy", of.name, "error", err)
 	}
 	h.install(of, v, e.Rev)
 	return nil

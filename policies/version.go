@@ -135,13 +135,14 @@ func (v *version) failed(fault *Fault, b *Binding, r *Request) Decision {
 
 // warm makes as many instances as a predecessor had, up to the number of slots a configuration.
 func (v *version) warm(counts map[string]int) error {
+	var err error
 	for config, n := range counts {
 		for range min(n, cap(v.pool.slots)) {
-			err := v.pool.prepare(config)
-			if err != nil {
-				return err
+			if e := v.pool.prepare(config); e != nil {
+				err = e
+				break // the others may still start
 			}
 		}
 	}
-	return nil
+	return err
 }

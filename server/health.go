@@ -62,7 +62,7 @@ func (s *Server) readyz(c echo.Context, _ *principal) error {
 	if err := s.engine.Ready(over); err != nil {
 		return newProblem(kindQuorumUnavailable, "%s", oneLine(err.Error()))
 	}
-	if err := s.policiesReady(); err != nil {
+	if err := s.policiesReady(c.Request().Context()); err != nil {
 		return err
 	}
 	if wantsText(c.Request()) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -16,6 +17,7 @@ import (
 const (
 	policiesEvery   = 5 * time.Second
 	policiesTimeMax = time.Minute // to compile many of them at a start
+	policiesFirst   = time.Second // that readyz waits for them to be read for the first time
 	rebindShare     = 20          // reading all definitions may take that part of the time, not more
 )
 
@@ -32,13 +34,14 @@ func (s *Server) followPolicies() {
 	})
 	tick := time.NewTicker(policiesEvery)
 	defer tick.Stop()
+	seen := sync.OnceFunc(func() { close(s.policiesSeen) })
 	var rebind time.Time // when bindings are read again
 	told := ""
 	for {
 		changed := s.engine.ValueChanged()
 		err := s.engine.Ready(ctx)
 		if err == nil {
-			rebind, err = s.syncPolicies(ctx, rebind)
+			rebind, err = s.syncPolicies(ctx, rebind, seen)
 		}
 		if err != nil && err.Error() != told && ctx.Err() == nil {
 			s.log.Warn("policies are not all as they should be here", "error", err)
@@ -57,8 +60,8 @@ func (s *Server) followPolicies() {
 	}
 }
 
-// syncPolicies loads what is in force, and reads the bindings if it is time to; next is when it is again.
-func (s *Server) syncPolicies(ctx context.Context, rebind time.Time) (next time.Time, err error) {
+// syncPolicies loads what is in force, and reads the bindings if it is time to; next is when it is again. seen is called when both were read.
+func (s *Server) syncPolicies(ctx context.Context, rebind time.Time, seen func()) (next time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, policiesTimeMax)
 	defer cancel()
 	began := time.Now()
@@ -70,7 +73,7 @@ func (s *Server) syncPolicies(ctx context.Context, rebind time.Time) (next time.
 	}
 	err = s.policies.Sync(ctx)
 	if !errors.Is(err, engine.ErrQuorumUnavailable) && ctx.Err() == nil {
-		s.policiesSeen.Store(true) // what can not be loaded keeps nobody out unless a semaphore is bound to it
+		seen() // what can not be loaded keeps nobody out unless a semaphore is bound to it
 	}
 	return rebind, err
 }
@@ -84,11 +87,15 @@ func (s *Server) wantPolicies() {
 }
 
 // policiesReady says why requests should not be sent here yet: the policy of a semaphore is not at work.
-func (s *Server) policiesReady() error {
-	switch {
-	case s.policies == nil:
+func (s *Server) policiesReady(ctx context.Context) error {
+	if s.policies == nil {
 		return nil
-	case !s.policiesSeen.Load():
+	}
+	ctx, cancel := context.WithTimeout(ctx, policiesFirst)
+	defer cancel()
+	select {
+	case <-s.policiesSeen:
+	case <-ctx.Done():
 		return newProblem(kindPolicyUnavailable, "the policies are still being read")
 	}
 	if err := s.policies.Ready(); err != nil {

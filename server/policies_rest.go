@@ -263,20 +263,6 @@ func (s *Server) deletePolicy(c echo.Context, who *principal) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// evaluationJSON is what a policy says of a request that nobody makes.
-type evaluationJSON struct {
-	Decision   policies.Outcome   `json:"decision" enums:"allow,deny,none,fault"`
-	Weight     int64              `json:"weight,omitempty"`
-	Reason     string             `json:"reason,omitempty"`
-	Priority   *int               `json:"priority,omitempty"`
-	TTLMS      int64              `json:"ttl_ms,omitempty"`
-	Fault      *policies.Fault    `json:"fault,omitempty"`
-	Logs       []policies.LogLine `json:"logs,omitempty"`
-	EvaluateNS int64              `json:"evaluate_ns"`
-	Generation int64              `json:"generation"`
-	SHA256     string             `json:"sha256"`
-}
-
 // evaluatePolicy asks a policy about a request that nobody makes: neither its metrics nor its breaker hear of it.
 //
 //	@Summary	Ask a policy, for a try
@@ -285,7 +271,7 @@ type evaluationJSON struct {
 //	@Param		name	path	string			true	"Name, escaped once; - where ?name= has it"
 //	@Param		request	body	evaluateBody	false	"What the policy is to see"
 //	@Produce	json
-//	@Success	200		{object}	evaluationJSON
+//	@Success	200		{object}	policies.Evaluation
 //	@Failure	default	{object}	problem	"What every request may be refused for: 400, 401, 403, 404, 405, 413, 421, 429, 500, 503"
 //	@Security	Bearer
 //	@Router		/v1/policies/{name}/evaluate [post]
@@ -313,16 +299,5 @@ func (s *Server) evaluatePolicy(c echo.Context, who *principal) error {
 	if err != nil {
 		return problemOfPolicy(err)
 	}
-	return answerJSON(c, http.StatusOK, evaluationOf(&d))
-}
-
-func evaluationOf(d *policies.Decision) evaluationJSON {
-	j := evaluationJSON{
-		Decision: d.Outcome, Weight: d.Weight, Reason: d.Reason, TTLMS: d.TTL.Milliseconds(), Fault: d.Fault, Logs: d.Logs,
-		EvaluateNS: d.Elapsed.Nanoseconds(), Generation: d.Generation, SHA256: d.SHA256,
-	}
-	if d.HasPriority {
-		j.Priority = &d.Priority
-	}
-	return j
+	return answerJSON(c, http.StatusOK, d.Told())
 }

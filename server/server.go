@@ -70,7 +70,7 @@ type Server struct {
 
 	policies       *policies.Host // nil: there are none
 	policiesWanted chan struct{}  // capacity 1: look what is in force
-	policiesSeen   atomic.Bool    // what is in force was read once
+	policiesSeen   chan struct{}  // closed when what is in force was read once
 	faultsTold     sharedRecent   // of policies, by second
 
 	draining atomic.Bool
@@ -98,7 +98,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, engine: cfg.Engine, log: cfg.Log,
 		echo: echo.New(), origins: http.NewCrossOriginProtection(), ids: newRequestIDs(),
 		leaving: make(chan struct{}), stopped: make(chan struct{}), events: newEvents(cfg.Engine.Replica()),
-		policies: cfg.Policies, policiesWanted: make(chan struct{}, 1),
+		policies: cfg.Policies, policiesWanted: make(chan struct{}, 1), policiesSeen: make(chan struct{}),
 	}
 	for _, origin := range cfg.AllowOrigins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {

@@ -193,7 +193,16 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 			return fmt.Errorf("client: %w", err)
 		}
 		content = bytes.NewReader(text)
+		if header == nil {
+			header = http.Header{}
+		}
+		header.Set("Content-Type", "application/json")
 	}
+	return c.send(ctx, method, path, header, content, result)
+}
+
+// send sends content if there is any, and reads the answer into result if there is one.
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, content io.Reader, result any) error {
 	request, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, content)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
@@ -203,9 +212,6 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	}
 	c.authorize(request.Header)
 	request.Header.Set("Accept", "application/json")
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)

@@ -16,11 +16,13 @@ type askJSON struct {
 	Ticket    string      `json:"ticket,omitempty"`
 	Grace     string      `json:"grace,omitempty"`
 	Create    *Definition `json:"create,omitempty"`
+
+	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
 func (a Ask) json() askJSON {
 	j := askJSON{
-		Permits: a.Permits, TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Key: a.Key, Ticket: a.Ticket, Create: a.Create,
+		Permits: a.Permits, TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Key: a.Key, Ticket: a.Ticket, Create: a.Create, Attributes: a.Attributes,
 	}
 	if a.Grace > 0 {
 		j.Grace = a.Grace.String()

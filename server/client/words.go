@@ -17,8 +17,11 @@ type Ask struct {
 	Priority int           // -100 to 100
 	Key      string        // names the request: made again, at any replica, it is the same one
 	Ticket   string        // of a Problem: resumes the place in line at any replica
-	Grace    time.Duration // how long the lease lives on when its channel has ended, to be attached; over the channel
-	Create   *Definition   // makes the semaphore when there is none
+
+	Attributes map[string]string // what the semaphore's policy may know
+
+	Grace  time.Duration // how long the lease lives on when its channel has ended, to be attached; over the channel
+	Create *Definition   // makes the semaphore when there is none
 }
 
 // Definition says what a semaphore is. Zero fields take the server's defaults.
@@ -32,6 +35,8 @@ type Definition struct {
 	PriorityStep string `json:"priority_step,omitempty"`
 	Paused       bool   `json:"paused,omitempty"`
 	Description  string `json:"description,omitempty"`
+
+	Policy *Binding `json:"policy,omitempty"`
 }
 
 // Lease is a grant. The times are those of the answer's arrival; 0 of a lease that lives until it is released.
