@@ -8,8 +8,8 @@ import (
 // Read that names a token need no matching header: they are for nodes that are out. The others begin as every operation does.
 
 // Freeze stops a node that is out, for Token's bearer. A blank node gets a record with the token and a new instance nonce; what
-// a node has stays as it is. Refused with SaysNo and the record: a larger token; a token that is neither Token nor Was;
-// Cluster is not that of a node that was ever ok (a forming names none); RunID is not the server's.
+// a node has stays as it is. Refused with SaysNo and the record: a larger token; a token that is neither Token nor Was; Token's own
+// that was committed; Cluster is not that of a node that was ever ok (a forming names none); RunID is not the server's.
 type Freeze struct {
 	Token   Ballot
 	Was     Ballot

@@ -88,6 +88,15 @@ var formingRules = []rule{
 		c.equal("token", a.Node.Token, token(3))
 		c.expect(engine.SaysNo, c.freeze(2))
 	}},
+	{"a freeze that comes late, when what its token was for is done, stops nobody", func(c *contract) {
+		late := c.freeze(1)
+		c.form()
+		c.expect(engine.SaysDone, c.commit(1))
+		late.Cluster = clusterID
+		c.expect(engine.SaysNo, late)
+		c.expect(engine.SaysDone, c.commit(1))
+		c.define(engine.Value{Limit: 1})
+	}},
 	{"a refusal shows the record", func(c *contract) {
 		c.expect(engine.SaysDone, c.freeze(2))
 		c.equal("token", c.expect(engine.SaysNo, c.freeze(1)).Node.Token, token(2))

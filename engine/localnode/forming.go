@@ -45,6 +45,8 @@ func freezable(r *engine.NodeRecord, op *engine.Freeze) bool {
 	switch {
 	case r.Token.Compare(op.Token) > 0, r.Token != op.Token && r.Token != op.Was:
 		return false
+	case r.Token == op.Token && r.State != engine.StateFrozen: // what the token was for is done: this comes late
+		return false
 	case r.EverOK && r.Cluster != op.Cluster:
 		return false
 	}

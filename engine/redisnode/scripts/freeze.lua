@@ -14,6 +14,9 @@ local function gives_way()
   if smaller(token, r.token or '0 ') or r.token ~= token and r.token ~= was then
     return false
   end
+  if r.token == token and r.state ~= 'frozen' then -- what the token was for is done: this comes late
+    return false
+  end
   return r.ever_ok ~= '1' or r.cluster == cluster
 end
 
