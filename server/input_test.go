@@ -216,21 +216,21 @@ func TestAConnectionHoldsSoManyLeasesAndNoMore(t *testing.T) {
 // What a connection asked for may all be granted at once: its client is told as fast as it reads.
 func TestAllThatAConnectionWaitsForMayBeGrantedAtOnce(t *testing.T) {
 	t.Parallel()
-	const waiters = 6000
+	const waiters, batch = stormHolders, 500
 	s := serve(t)
-	if w := s.request("PUT", "/v1/semaphores/db", `{"limit":6000,"paused":true}`); w.Code != 201 {
+	if w := s.request("PUT", "/v1/semaphores/db", fmt.Sprintf(`{"limit":%d,"paused":true}`, waiters)); w.Code != 201 {
 		t.Fatal(w.Body)
 	}
 	w := s.open(t)
-	go func() {
-		for i := range waiters {
-			_ = w.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"acquire","ref":"%d","semaphore":"db","wait":"1h"}`, i)) // the reader notices
+	for i := range waiters {
+		w.send(`{"type":"acquire","ref":"%d","semaphore":"db","wait":"1h"}`, i)
+		if i%batch == batch-1 {
+			eventually(t, "all wait", func() bool { // nothing is read meanwhile
+				sem, err := s.engine.Semaphore(t.Context(), "db")
+				return err == nil && sem.Status.Waiting == i+1
+			})
 		}
-	}()
-	eventually(t, "all wait", func() bool { // nothing is read meanwhile
-		sem, err := s.engine.Semaphore(t.Context(), "db")
-		return err == nil && sem.Status.Waiting == waiters
-	})
+	}
 	s.request("PATCH", "/v1/semaphores/db", "paused=false")
 	for range waiters {
 		w.expect("granted")

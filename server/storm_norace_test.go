@@ -2,5 +2,5 @@
 
 package server
 
-// stormHolders come back at once.
+// stormHolders come back, or are served, at once.
 const stormHolders = 5000

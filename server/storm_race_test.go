@@ -2,5 +2,5 @@
 
 package server
 
-// stormHolders come back at once; under the race detector each takes ten times as long.
+// stormHolders come back, or are served, at once; under the race detector each takes ten times as long.
 const stormHolders = 500
