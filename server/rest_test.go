@@ -44,8 +44,14 @@ func TestAllThatIsFreeIsTakenOrNothing(t *testing.T) {
 	}
 	w := s.open(t)
 	w.send(`{"type":"acquire","ref":"1","semaphore":"db","permits":"all_free"}`)
-	if f := w.expect("granted"); f["weight"] != 4.0 {
+	f := w.expect("granted")
+	if f["weight"] != 4.0 {
 		t.Errorf("%v", f)
+	}
+	w.send(`{"type":"release","ref":"2","lease":"%s"}`, f["lease"])
+	w.expect("released")
+	if l, err := s.client.Acquire(t.Context(), "db", client.Ask{Permits: client.AllFree}); err != nil || l.Weight != 4 {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 

@@ -32,10 +32,13 @@ func against(t *testing.T, h http.HandlerFunc) *Client {
 
 func TestOnlyHTTPIsSpoken(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"", "here", "127.0.0.1:7707", "ftp://x", "http://", "http://[", "unix:///x"} {
+	for _, url := range []string{"", "here", "127.0.0.1:7707/x", "ftp://x", "http://", "http://[", "unix:///x"} {
 		if _, err := New(Config{URL: url}); err == nil {
 			t.Errorf("%q was taken", url)
 		}
+	}
+	if c, err := New(Config{URL: "127.0.0.1:7707"}); err != nil || c.base.String() != "http://127.0.0.1:7707" {
+		t.Errorf("an address alone: %v, %v", c, err)
 	}
 }
 

@@ -7,7 +7,7 @@ type askJSON struct {
 	Type      string      `json:"type,omitempty"`
 	Ref       string      `json:"ref,omitempty"`
 	Semaphore string      `json:"semaphore,omitempty"`
-	Permits   int         `json:"permits,omitempty"`
+	Permits   any         `json:"permits,omitempty"` // a number, or all_free
 	Wait      string      `json:"wait,omitempty"`
 	TTL       string      `json:"ttl,omitempty"`
 	Holder    string      `json:"holder,omitempty"`
@@ -22,10 +22,17 @@ type askJSON struct {
 
 func (a Ask) json() askJSON {
 	j := askJSON{
-		Permits: a.Permits, TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Key: a.Key, Ticket: a.Ticket, Create: a.Create, Attributes: a.Attributes,
+		TTL: ttlText(a.TTL), Holder: a.Holder, Priority: a.Priority, Key: a.Key, Ticket: a.Ticket, Create: a.Create, Attributes: a.Attributes,
 	}
 	if a.Grace > 0 {
 		j.Grace = a.Grace.String()
+	}
+	switch a.Permits {
+	case 0:
+	case AllFree:
+		j.Permits = "all_free"
+	default:
+		j.Permits = a.Permits
 	}
 	switch a.Wait {
 	case 0:

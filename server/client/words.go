@@ -2,15 +2,16 @@ package client
 
 import "time"
 
-// What Ask.Wait and Ask.TTL may be besides a time.
+// What Ask.Wait, Ask.TTL and Ask.Permits may be besides a time or a number.
 const (
 	NoWait  time.Duration = -1 // a try, which never overtakes a waiter
 	Forever time.Duration = -1 // the TTL of a lease that lives until it is released
+	AllFree int           = -1 // as many permits as are free, without a wait
 )
 
 // Ask is a request for permits. The zero value asks for one, as the server's defaults say.
 type Ask struct {
-	Permits  int           // 1
+	Permits  int           // 1; or AllFree
 	Wait     time.Duration // 10 s; or NoWait
 	TTL      time.Duration // the semaphore's; or Forever, over REST
 	Holder   string        // who people see: the server makes one up
