@@ -24,7 +24,7 @@ func (f *serveFlags) announce(w io.Writer, addr net.Addr, nodes []engine.Node) {
 Try it in another terminal:
 
   S=%s://%s/v1/semaphores/backup
-  lease=$(curl -fsS%s -H 'Accept: text/plain' -d create=1 -d wait=25s -d ttl=1h $S/acquire)
+  lease=$(curl -sS --fail-with-body%s -H 'Accept: text/plain' -d create=1 -d wait=25s -d ttl=1h $S/acquire) || echo "$lease"
   curl -fsS%s $S
   curl -fsS -H 'Accept: text/plain' -d lease=$lease $S/release
 
