@@ -35,6 +35,8 @@ type Request struct {
 	weight   int
 	word     Weighed // of its policy; zero: none was asked
 	judged   bool    // it was asked, or need not be
+	asking   bool    // Ask is at it
+	inline   func()  // for Ask to do before it returns, without mu; only Ask reads and writes it
 	ttl      time.Duration
 	order    Order
 	since    time.Duration // when it arrived, by the coordinator's clock
@@ -58,15 +60,26 @@ type Request struct {
 	toldAt   time.Duration
 }
 
-// Ask puts a request in line and returns at once; events hears what becomes of it. It needs no goroutine while it
-// waits.
+// Ask puts a request in line and returns at once, unless ask.Weigh takes its time; events hears what becomes of it. It needs no
+// goroutine while it waits.
 func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
+	r := e.ask(name, ask, events)
+	if r.inline != nil {
+		r.inline()
+	}
+	return r
+}
+
+func (e *Engine) ask(name string, ask Ask, events Events) *Request {
 	if ask.Permits == 0 {
 		ask.Permits = 1
 	}
-	r := &Request{ask: ask, events: events, weight: ask.Permits, start: -1, told: -1}
+	r := &Request{ask: ask, events: events, weight: ask.Permits, start: -1, told: -1, asking: true}
 	s := e.semaphore(name)
-	defer s.unlock()
+	defer func() {
+		r.asking = false
+		s.unlock()
+	}()
 	r.s = s
 	r.since = e.cfg.Now()
 	r.deadline = r.since + ask.Wait

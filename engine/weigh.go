@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +29,11 @@ type Standing struct {
 	Available int           // at most standingAge old
 	Waiting   int           // of all replicas; likewise
 	TTLMax    time.Duration // of the definition
+	Inline    bool          // Ask waits for the answer; ErrLater has it asked again where nobody does
 }
+
+// ErrLater is what Ask.Weigh may say to a Standing that is Inline.
+var ErrLater = errors.New("ask again in the background")
 
 // Weighed is what a policy made of a request.
 type Weighed struct {
@@ -52,19 +57,35 @@ func (r *Request) unweighed() bool {
 	return r.ask.Weigh != nil && !r.judged && !r.resumes && r.s.def.Definition.Policy != Binding{}
 }
 
-// weigh asks the policy, in the background, and then lets the request in. mu is held.
+// weigh asks the policy and then lets the request in: from Ask itself where that can be, since another goroutine may have to wait for
+// a core, else in the background. mu is held.
 func (s *semaphore) weigh(r *Request) {
 	r.phase = weighing
 	now := s.e.cfg.Now()
-	fresh := s.freeAt > 0 && now-s.freeAt <= standingAge
 	standing := s.standing()
-	s.e.work.Go(func() {
-		if !fresh {
-			standing = s.look()
-		}
+	fresh := s.freeAt > 0 && now-s.freeAt <= standingAge
+	later := func() { s.e.work.Go(func() { s.weighNow(r, standing, fresh) }) }
+	if !fresh || !r.asking {
+		later()
+		return
+	}
+	r.inline = func() {
+		standing.Inline = true
 		word, err := r.ask.Weigh(standing)
+		if standing.Inline = false; errors.Is(err, ErrLater) {
+			later()
+			return
+		}
 		s.locked(func() { s.wasWeighed(r, word, err) })
-	})
+	}
+}
+
+func (s *semaphore) weighNow(r *Request, standing Standing, fresh bool) {
+	if !fresh {
+		standing = s.look()
+	}
+	word, err := r.ask.Weigh(standing)
+	s.locked(func() { s.wasWeighed(r, word, err) })
 }
 
 // standing is how things are as far as this replica was told. mu is held and def is known.

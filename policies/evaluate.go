@@ -1,6 +1,9 @@
 package policies
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Evaluate asks the policy of a binding about a request. The errors are ErrUnavailable where this replica does not have the
 // policy, an *AttributeError, and the request's own end; whatever a module does comes as a Decision.
@@ -54,4 +57,17 @@ func (h *Host) DryRun(ctx context.Context, name, config string, r *Request) (Dec
 	d := v.program.dryRun(config, r)
 	d.Policy, d.Generation, d.SHA256 = name, v.generation, v.report.SHA256
 	return d, nil
+}
+
+// quickMax is what an evaluation takes that is not worth a goroutine of its own.
+const quickMax = 20 * time.Microsecond
+
+// Quick reports whether the policy of a binding has answered its trial so fast that whoever asks need not do so in the background.
+func (h *Host) Quick(b *Binding) bool {
+	p := h.policy(b.Policy)
+	if p == nil || b.Isolation == IsolationFresh {
+		return false
+	}
+	v := p.current.Load()
+	return v != nil && time.Duration(v.report.EvaluateNS) <= quickMax
 }

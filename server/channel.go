@@ -114,7 +114,7 @@ func (s *Server) openChannel(c echo.Context) error {
 	if who == nil {
 		who = nobody
 	}
-	ch := &channel{server: s, conn: conn, from: s.caller(r, who, "channel")}
+	ch := &channel{server: s, conn: conn, from: s.caller(r, who, viaChannel)}
 	ch.who.Store(who)
 	ch.space.L = &ch.mu
 	s.channels.start(ch, refused)

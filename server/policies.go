@@ -21,6 +21,9 @@ const (
 	rebindShare     = 20          // reading all definitions may take that part of the time, not more
 )
 
+// viaChannel is HolderInfo.Via of what came over the lease channel.
+const viaChannel = "channel"
+
 // errNoPolicies: the program that this server is part of brings no host of policies.
 var errNoPolicies = errors.New("policies are not served here")
 
@@ -111,13 +114,18 @@ func (s *Server) weigher(ask *engine.Ask, semaphore, requestID string, attribute
 		Requested: int64(ask.Permits), Attributes: attributes, TTLMin: engine.TTLMin,
 	}
 	allFree := ask.AllFree
+	shared := ask.Holder.Via == viaChannel // whoever asks has others to read for, too
 	return func(standing engine.Standing) (engine.Weighed, error) {
+		b := bindingOf(standing.Binding)
+		if standing.Inline && shared && (s.policies == nil || !s.policies.Quick(&b)) {
+			return engine.Weighed{}, engine.ErrLater
+		}
 		if allFree {
 			request.Requested = int64(min(standing.Available, engine.WeightMax))
 		}
 		request.Limit, request.Available, request.Waiting = int64(standing.Limit), int64(standing.Available), int64(standing.Waiting)
 		request.TTLMax = standing.TTLMax
-		return s.weigh(bindingOf(standing.Binding), &request)
+		return s.weigh(b, &request)
 	}
 }
 
