@@ -66,8 +66,10 @@ bench-idle: ## what 9,000 idle holders cost, BENCHTIME=30s
 bench-leave: ## cancel or disconnect at the instant of the grant, 100,000 times each way (some minutes)
 	$(GO) test -count=1 -timeout 0 -v -run 'AtTheInstantOfTheGrant|CannotBeWritten' ./server -rounds=100000
 
-bench-policies: ## run the benchmarks of policies
-	$(GO) test -run '^$$' -bench . -benchtime 2s ./policies
+bench-policies: tools ## run the benchmarks of policies
+	$(GO) test -run '^$$' -bench '^Benchmark(Evaluate|Instantiate|Upload|Scan)' -benchtime 2s ./policies
+	$(GO) test -run '^$$' -bench '^BenchmarkSwaps$$' -benchtime 1x -v ./policies
+	$(GO) run ./deploy/bench -time $(BENCHTIME) policy
 
 guests: ## rebuild the compiled example policies (clang, lld, rustc with wasm32, npm)
 	$(MAKE) -C policies/guests

@@ -46,6 +46,7 @@ var benchmarks = []benchmark{
 	{"waiters", "100,000 waiters, 200 permits, 50 ms, engine API, three nodes", waiters},
 	{"handover", "from a release to the next grant, over WebSocket, three nodes, idle otherwise", handover},
 	{"rest", "acquire and release over REST, embedded store, 50 connections", rest},
+	{"policy", "acquire with and without a policy, by turns, over WebSocket, three nodes", policy},
 	{"idle", "9,000 idle holders over WebSocket, clients in another process", idle},
 	{"kill", "kill -9 of the server under load, embedded store, 50 times", kills},
 }
