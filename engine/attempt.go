@@ -41,7 +41,8 @@ type attempt struct {
 	frees     []int
 	beyond    []bool // by node: slots beyond the limit are in use there
 	more      bool
-	round     int // 0: the claim; then mends
+	round     int    // 0: the claim; then mends
+	under     Ballot // of mends: the definition that a majority voted under
 	began     time.Duration
 	decided   bool
 	closed    bool // nobody is waited for any longer
@@ -200,6 +201,9 @@ func (a *attempt) decide() {
 	}
 	a.discardOld()
 	v := quorum.Tally(a.ballots, a.closed)
+	if v.Outcome == quorum.Granted && a.round > 0 && v.Definition != a.under {
+		v.Outcome = quorum.Redefined // it has slots that were voted for under another definition
+	}
 	switch v.Outcome {
 	case quorum.Undecided:
 		a.startGrace()
@@ -296,7 +300,7 @@ func (a *attempt) mend(v quorum.Verdict) {
 	s := a.s
 	a.round++
 	round := a.round
-	a.began, a.closed = s.e.cfg.Now(), false
+	a.began, a.closed, a.under = s.e.cfg.Now(), false, v.Definition
 	if a.grace != nil {
 		a.grace.Stop()
 		a.grace = nil

@@ -136,6 +136,39 @@ func TestScheduleMendAcrossTwoDefinitions(t *testing.T) {
 	})
 }
 
+// mend-across-two-definitions where the change comes between the votes and the mends: all voted under the old one, slot 8 on A -> no
+// grant beyond the new limit.
+func TestScheduleMendAcrossTwoDefinitionsOfVotesUnderOne(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 10})
+		r1.release(r1.acquire(engine.Ask{}), 0) // R1 knows the old definition
+		strays := []*engine.Release{
+			s.stray(s.a, s.a.Time()+200_000, quorum.SlotsOf(0, 1, 2, 3, 4, 5, 6, 7, 9)), // A's ballot has the largest fence
+			s.stray(s.b, 1, quorum.SlotsOf(0, 1, 2, 4)),
+			s.stray(s.c, 1, quorum.SlotsOf(0, 1, 2, 3)),
+		}
+		r1.ways.Hold("claim")
+		r1.ways.Hold("mend")
+		l := r1.ask(engine.Ask{})
+		claims := []*enginetest.Message{r1.a.Next("claim"), r1.b.Next("claim"), r1.c.Next("claim")}
+		execute(claims...)
+		for i, server := range s.Servers {
+			s.do(server, strays[i])
+		}
+		answer(claims...)
+		mend := r1.b.Next("mend")
+		if got := mend.Op.(*engine.Mend).Slots.String(); got != "8" {
+			t.Fatalf("it is mended onto slot %s; the schedule wants 8", got)
+		}
+		r2.declare(engine.Definition{Limit: 5})
+		r1.ways.Pass(enginetest.Any)
+		if held := l.mustHold(); len(held.Slots.From(5)) > 0 {
+			t.Errorf("L has slot %v; the limit is 5", held.Slots)
+		}
+	})
+}
+
 // crossed-ballots: L and M each win slot 0 on one node and slot 1 on another, with one node late -> both end with a slot, or
 // one gives back; none lives on two slots.
 func TestScheduleCrossedBallots(t *testing.T) {
