@@ -51,7 +51,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	)
 	for name, forbidden := range map[string][]string{
 		"engine/quorum":    {own},
-		"engine":           {echo, websocket, wasm, redis, metrics, bolt, own + "server", own + "engine/redisnode", own + "engine/localnode"},
+		"engine":           {echo, websocket, wasm, redis, metrics, bolt, own + "server", own + "engine/redisnode", own + "engine/localnode", own + "policies"},
+		"policies":         {echo, websocket, redis, metrics, bolt, own + "server", own + "engine/redisnode", own + "engine/localnode"},
 		"engine/redisnode": {echo, websocket, wasm, metrics, bolt, own + "server", own + "engine/localnode"},
 		"engine/localnode": {echo, websocket, wasm, redis, metrics, own + "server", own + "engine/redisnode"},
 		"server":           {redis, bolt, own + "engine/redisnode", own + "engine/localnode", own + "engine/enginetest", own + "server/client"},

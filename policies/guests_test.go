@@ -222,3 +222,19 @@ func TestWrongConfigurationsAreRefusedInAllLanguages(t *testing.T) {
 		}
 	}
 }
+
+// The README shows the example in C as it is: who copies it gets a policy.
+func TestTheREADMEShowsThePolicyAsItIs(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("guests/c/gold.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(readme, bytes.TrimSpace(source)) {
+		t.Error("it shows something else than guests/c/gold.c")
+	}
+}
