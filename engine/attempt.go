@@ -42,7 +42,7 @@ type attempt struct {
 	beyond    []bool // by node: slots beyond the limit are in use there
 	more      bool
 	round     int    // 0: the claim; then mends
-	under     Ballot // of mends: the definition that a majority voted under
+	under     Ballot // of mends: the definition that the slots were voted for under
 	began     time.Duration
 	decided   bool
 	closed    bool // nobody is waited for any longer
@@ -201,7 +201,7 @@ func (a *attempt) decide() {
 	}
 	a.discardOld()
 	v := quorum.Tally(a.ballots, a.closed)
-	if v.Outcome == quorum.Granted && a.round > 0 && v.Definition != a.under {
+	if a.round > 0 && (v.Outcome == quorum.Granted || v.Outcome == quorum.Split) && v.Definition != a.under {
 		v.Outcome = quorum.Redefined // it has slots that were voted for under another definition
 	}
 	switch v.Outcome {
@@ -300,7 +300,10 @@ func (a *attempt) mend(v quorum.Verdict) {
 	s := a.s
 	a.round++
 	round := a.round
-	a.began, a.closed, a.under = s.e.cfg.Now(), false, v.Definition
+	a.began, a.closed = s.e.cfg.Now(), false
+	if round == 1 {
+		a.under = v.Definition
+	}
 	if a.grace != nil {
 		a.grace.Stop()
 		a.grace = nil
