@@ -10,6 +10,7 @@ type Broken struct {
 	ID     string
 	Weight int // that was held; 0 where only a tombstone is left of it
 	HolderInfo
+	Policy PolicyVersion // that weighed it
 }
 
 // Break ends a lease by its id, for an operator, whoever holds it: a holder over a channel of this replica hears broken before
@@ -56,7 +57,8 @@ func (e *Engine) breakFound(ctx context.Context, name, id, reason string) (Broke
 		}
 		return Broken{}, ErrUnknownLease
 	}
-	b := Broken{ID: id, Weight: f.best.Slots.Len(), HolderInfo: decodeInfo(f.best.Info).people()}
+	of := decodeInfo(f.best.Info)
+	b := Broken{ID: id, Weight: f.best.Slots.Len(), HolderInfo: of.people(), Policy: of.policy()}
 	var under []*releasing
 	s := e.semaphore(name)
 	for _, r := range f.attempts() {
@@ -74,7 +76,8 @@ func (e *Engine) breakFound(ctx context.Context, name, id, reason string) (Broke
 
 // broken sends the release of a lease as an operator's, and tells its holder. mu is held.
 func (s *semaphore) broken(l *lease, reason string) (Broken, *releasing) {
-	b := Broken{ID: l.id, Weight: l.weight, HolderInfo: decodeInfo(l.info).people()}
+	of := decodeInfo(l.info)
+	b := Broken{ID: l.id, Weight: l.weight, HolderInfo: of.people(), Policy: of.policy()}
 	r := l.r
 	hears := r != nil && r.ask.Kept && r.phase == holding // before the release ends it
 	rl := s.release(l, &Release{AnyOwner: true, Why: WhyBroken})

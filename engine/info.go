@@ -47,3 +47,6 @@ func decodeInfo(text string) info {
 
 // people is what of it is for people.
 func (i info) people() HolderInfo { return HolderInfo{i.Holder, i.Principal, i.Address, i.Via} }
+
+// policy is the one that weighed it.
+func (i info) policy() PolicyVersion { return PolicyVersion{i.Policy, i.Generation} }

@@ -159,7 +159,7 @@ func (l *lease) told(now time.Duration) Lease {
 		t.Holder, t.Policy = l.r.ask.Holder.Holder, l.r.word.Policy
 	} else {
 		of := decodeInfo(l.info)
-		t.Holder, t.Policy = of.Holder, PolicyVersion{of.Policy, of.Generation}
+		t.Holder, t.Policy = of.Holder, of.policy()
 	}
 	if l.ttl != Never {
 		t.Validity = max(0, l.end-now)

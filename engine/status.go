@@ -295,7 +295,7 @@ func (e *Engine) Leases(ctx context.Context, name string) ([]LeaseInfo, error) {
 		of := decodeInfo(l.Info)
 		list = append(list, LeaseInfo{
 			ID: l.Lease, Semaphore: name, Weight: l.Slots.Len(), Slots: l.Slots, Fence: l.Fence, HolderInfo: of.people(),
-			Policy:    PolicyVersion{of.Policy, of.Generation},
+			Policy:    of.policy(),
 			GrantedAt: time.Now().Add(-l.Age), Age: l.Age, ExpiresIn: l.Left,
 		})
 	}

@@ -62,6 +62,7 @@ func (s *Server) broke(c echo.Context, who *principal, semaphore string, b engin
 	s.metrics.released("broken")
 	s.acted(c, who, event{
 		Type: actBroken, Semaphore: semaphore, Lease: b.ID, Holder: b.Holder, Weight: b.Weight, Reason: reason,
+		Policy: b.Policy.Name, Generation: b.Policy.Generation,
 	})
 }
 

@@ -19,6 +19,7 @@ type channelRequest struct {
 	asked     time.Time
 	granted   time.Time // zero: it waits
 	id        string    // of its lease
+	grant     grantOf
 	over      bool
 	releasing bool // by a release frame of its own channel, which answers for it
 
@@ -223,7 +224,7 @@ func (r *channelRequest) Granted(l engine.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.unnoticeLocked()
-	r.id, r.granted = l.ID, time.Now()
+	r.id, r.granted, r.grant = l.ID, time.Now(), newGrantOf(&l)
 	r.count(nil)
 	if c.leases != nil { // else the connection is ending, and cancels the request in a moment
 		c.leases[r.id] = r
@@ -269,7 +270,7 @@ func (r *channelRequest) Lost(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if reason != "released" {
-		c.server.lost(r.semaphore, r.id, c.from.Principal, reason)
+		c.server.lost(r.semaphore, r.id, c.from.Principal, reason, r.grant)
 	}
 	if r.releasing {
 		c.server.metrics.released("released")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/permitd/permitd/engine"
 )
 
 // eventsMax is how many events are kept.
@@ -128,10 +130,28 @@ func (s *Server) acted(c echo.Context, who *principal, v event) {
 	s.log.Info("operator act", append(fields, "request_id", requestID(c.Response().Header()))...)
 }
 
+// grantOf is what events tell of a lease that somebody has.
+type grantOf struct {
+	weight int
+	policy *engine.PolicyVersion // that weighed it; nil: none did
+}
+
+func newGrantOf(l *engine.Lease) grantOf {
+	g := grantOf{weight: l.Weight}
+	if l.Policy != (engine.PolicyVersion{}) {
+		g.policy = new(l.Policy) // a copy: the lease itself stays off the heap
+	}
+	return g
+}
+
 // lost tells that a holder, who is still there, has lost its lease.
-func (s *Server) lost(semaphore, lease, by, reason string) {
+func (s *Server) lost(semaphore, lease, by, reason string, g grantOf) {
 	s.metrics.lostLease(semaphore, reason)
-	s.events.add(event{Type: eventLost, Semaphore: semaphore, Lease: lease, By: by, Reason: reason})
+	v := event{Type: eventLost, Semaphore: semaphore, Lease: lease, By: by, Reason: reason, Weight: g.weight}
+	if g.policy != nil {
+		v.Policy, v.Generation = g.policy.Name, g.policy.Generation
+	}
+	s.events.add(v)
 }
 
 // lookEvery is how often the states of the nodes are looked at.

@@ -96,6 +96,7 @@ type holdStream struct {
 	ahead   int       // to be told, if waiting
 	waiting time.Time // since when it waits; zero: it does not
 	granted time.Time // zero: it holds nothing
+	grant   grantOf
 	id      string
 	err     error // it was refused
 	over    bool  // nothing more comes
@@ -285,7 +286,7 @@ func (st *holdStream) Waiting(ahead int) {
 // Granted tells the lease.
 func (st *holdStream) Granted(l engine.Lease) {
 	st.note(func() []streamFrame {
-		st.id, st.granted = l.ID, time.Now()
+		st.id, st.granted, st.grant = l.ID, time.Now(), newGrantOf(&l)
 		st.s.metrics.acquired(st.semaphore, nil, st.granted.Sub(st.asked))
 		return []streamFrame{{&grantedFrame{lease: l}, "granted " + l.Capability}}
 	})
@@ -326,7 +327,7 @@ func (st *holdStream) Lost(reason string) {
 	st.note(func() []streamFrame {
 		st.over = true
 		if reason != "released" {
-			st.s.lost(st.semaphore, st.id, st.who.name, reason)
+			st.s.lost(st.semaphore, st.id, st.who.name, reason, st.grant)
 		}
 		st.s.metrics.heldFor(st.granted) // whoever released or broke it has counted that
 		f := lostFrame{Type: "lost", ID: st.id, Semaphore: st.semaphore, Reason: reason}

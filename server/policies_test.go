@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/policies"
 	"github.com/permitd/permitd/server/client"
 )
@@ -283,4 +284,77 @@ func TestAPolicyIsAskedForATry(t *testing.T) {
 	expect(t, s.rest("POST", evaluate, `{"attributes":{"k":1}}`, nil), 400, `"field":"attributes.k"`)
 	expect(t, s.rest("POST", "/v1/policies/none/evaluate", "", nil), 404)
 	expect(t, s.rest("GET", "/metrics", "", nil), 200, `permitd_policy_evaluations_total{outcome="allow",policy="gold"} 0`)
+}
+
+func TestARequestWhosePolicyIsNotHereIsToldSo(t *testing.T) {
+	t.Parallel()
+	s := servePolicies(t)
+	expect(t, s.rest("PUT", "/v1/semaphores/db", `{"limit":8}`, nil), 201)
+	// Another replica has bound it to a policy that this one has not heard of yet.
+	def := engine.Definition{Limit: 8, Policy: engine.Binding{Policy: "elsewhere"}}
+	if _, _, err := s.engine.Put(t.Context(), "db", def, engine.Condition{}, "test"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		expect(t, s.rest("POST", "/v1/semaphores/db/acquire", "wait=0", nil), 503, `"kind":"policy_unavailable"`)
+	}
+	for end := time.Now().Add(20 * time.Second); s.rest("GET", "/readyz", "", nil).Code == 200; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is ready without the policy of a semaphore")
+		}
+	}
+	expect(t, s.rest("GET", "/readyz", "", nil), 503, `"kind":"policy_unavailable"`, `\"elsewhere\"`)
+	def.Policy.Mode = "shadow" // then nothing depends on it
+	if _, _, err := s.engine.Put(t.Context(), "db", def, engine.Condition{}, "test"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", "wait=0", nil), 200, `"weight":1`)
+	// What was in force may stay while other fields change.
+	expect(t, s.rest("PATCH", "/v1/semaphores/db", `{"limit":9}`, nil), 200, `"limit":9`, `"name":"elsewhere"`)
+	expect(t, s.rest("PUT", "/v1/policies/elsewhere", guest(t, "gold"), nil), 201, `"used_by":["db"]`)
+	s.awaitReady(t)
+}
+
+func TestARequestThatIsMadeAgainIsNotWeighedAgain(t *testing.T) {
+	t.Parallel()
+	s := servePolicies(t)
+	expect(t, s.rest("PUT", "/v1/policies/gold", guest(t, "gold"), nil), 201)
+	expect(t, s.rest("PUT", "/v1/semaphores/db", `{"limit":8,"policy":{"name":"gold","timeout":"500ms"}}`, nil), 201)
+	ask := `{"permits":4,"key":"one"}`
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", ask, nil), 200, `"weight":8`, `"replayed":false`)
+	time.Sleep(200 * time.Millisecond) // the policy would deny it now
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", ask, nil), 200, `"weight":8`, `"replayed":true`, `"policy":{"name":"gold","generation":1}`)
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", `{"permits":4,"key":"two"}`, nil), 403, "denied_by_policy")
+	expect(t, s.rest("GET", "/metrics", "", nil), 200, `permitd_policy_evaluations_total{outcome="allow",policy="gold"} 1`,
+		`permitd_policy_evaluations_total{outcome="deny",policy="gold"} 1`)
+}
+
+func TestALostOrBrokenLeaseTellsWhichPolicyWeighedIt(t *testing.T) {
+	t.Parallel()
+	s := servePolicies(t)
+	expect(t, s.rest("PUT", "/v1/policies/gold", guest(t, "gold"), nil), 201)
+	expect(t, s.rest("PUT", "/v1/semaphores/db", `{"limit":8,"policy":{"name":"gold","timeout":"500ms"}}`, nil), 201)
+	channel, err := s.client.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = channel.Close() }()
+	hold, err := channel.Acquire(t.Context(), "db", client.Ask{Permits: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s.rest("DELETE", "/v1/semaphores/db/leases/"+hold.Lease.ID, "", nil), 200, `"weight":6`)
+	want := map[string]bool{actBroken: false, eventLost: false}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && (!want[actBroken] || !want[eventLost]); time.Sleep(5 * time.Millisecond) {
+		list, _, _ := s.events.after(0)
+		for _, e := range list {
+			if e.Lease == hold.Lease.ID && e.Policy == "gold" && e.Generation == 1 && e.Weight == 6 {
+				want[e.Type] = true
+			}
+		}
+	}
+	if !want[actBroken] || !want[eventLost] {
+		list, _, _ := s.events.after(0)
+		t.Errorf("%v: %+v", want, list)
+	}
 }
