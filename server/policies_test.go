@@ -358,3 +358,33 @@ func TestALostOrBrokenLeaseTellsWhichPolicyWeighedIt(t *testing.T) {
 		t.Errorf("%v: %+v", want, list)
 	}
 }
+
+func TestPoliciesAndWhatTheyWeighAreWatched(t *testing.T) {
+	t.Parallel()
+	s := servePolicies(t)
+	w := s.open(t)
+	w.send(`{"type":"watch","ref":"1","topic":"policies"}`)
+	if items := w.state("1", "policies", 1, true)["items"].([]any); len(items) != 0 {
+		t.Errorf("%v", items)
+	}
+	expect(t, s.rest("PUT", "/v1/policies/gold", guest(t, "gold"), nil), 201)
+	expect(t, s.rest("PUT", "/v1/semaphores/db", `{"limit":8,"policy":"gold"}`, nil), 201)
+	for seq := 2; ; seq++ {
+		f := w.state("1", "policies", seq, false)
+		p := f["items"].([]any)[0].(map[string]any)
+		if p["name"] != "gold" || p["rev"] != 1.0 || p["used_by"] != nil || seq > 5 {
+			t.Fatalf("%v", f)
+		}
+		if p["here"] == "ready" && p["users"] == 1.0 {
+			break
+		}
+	}
+	w.send(`{"type":"unwatch","ref":"2","topic":"policies"}`)
+	w.expect("unwatched")
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", "ttl=1h&attr.tier=gold", nil), 200)
+	w.send(`{"type":"watch","ref":"3","topic":"semaphore:db"}`)
+	w.state("3", "semaphore:db", 1, true)
+	time.Sleep(2 * topicEvery)
+	w.send(`{"type":"ping","ref":"4"}`)
+	w.expect("pong") // a lease that a policy weighed does not look changed each time
+}

@@ -96,6 +96,8 @@ func (c *channel) watch(p *params, ref string) error {
 
 const semaphoreTopic = "semaphore:"
 
+const policiesTopic = "policies"
+
 // mayWatch refuses topics that there are none of, and those that the token does not allow.
 func (c *channel) mayWatch(name string) error {
 	who := c.who.Load()
@@ -103,10 +105,10 @@ func (c *channel) mayWatch(name string) error {
 	switch {
 	case one:
 		return firstError(checkName("topic", semaphore), who.may(scopeRead), who.mayUse(semaphore))
-	case name == "semaphores" || name == "nodes" || name == "events":
+	case name == "semaphores" || name == "nodes" || name == policiesTopic || name == "events":
 		return who.may(scopeRead)
 	}
-	return badRequest("topic", "topics are semaphores, semaphore:NAME, nodes and events")
+	return badRequest("topic", "topics are semaphores, semaphore:NAME, nodes, policies and events")
 }
 
 // unwatch ends the telling of a topic.

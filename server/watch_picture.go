@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/policies"
 )
 
 // picture is what there is of a topic. Immutable, once it is told.
@@ -67,6 +68,8 @@ func (s *Server) picture(topic string) (*picture, error) {
 		return s.pictureOfNodes(), nil
 	case topic == "events":
 		return s.pictureOfEvents(), nil
+	case topic == policiesTopic:
+		return s.pictureOfPolicies(ctx)
 	}
 	list, _, err := s.engine.Semaphores(ctx, "", "", topicItems)
 	p := &picture{}
@@ -144,7 +147,7 @@ func leaseItem(l *engine.LeaseInfo) *item {
 	if l.ExpiresIn != engine.Never {
 		i.times[0] = time.Now().Add(l.ExpiresIn)
 	}
-	shown.GrantedAt, shown.AgeMS, shown.ExpiresInMS = "", 0, nil
+	shown.GrantedAt, shown.AgeMS, shown.ExpiresInMS, shown.Policy = "", 0, nil, nil // the last never changes
 	i.fixed = shown
 	return i
 }
@@ -167,6 +170,32 @@ func (s *Server) pictureOfNodes() *picture {
 type nodePart struct {
 	Quorum int `json:"quorum"`
 	nodeJSON
+}
+
+// pictureOfPolicies leaves out who uses them: not every token may know each semaphore.
+func (s *Server) pictureOfPolicies(ctx context.Context) (*picture, error) {
+	p := &picture{}
+	if s.policies == nil {
+		return p, nil
+	}
+	list, err := s.policies.List(ctx)
+	for _, st := range list {
+		users := len(st.UsedBy)
+		st.UsedBy, st.Differences = nil, nil
+		fixed := struct {
+			rev, hereRev int64
+			here         policies.Here
+			users        int
+		}{st.Rev, st.HereRev, st.Here, users}
+		p.add(st.Name, &item{gone: st.Name, shown: policyPart{st, users}, fixed: fixed})
+	}
+	return p, err
+}
+
+// policyPart is a policy, and how many semaphores are bound to it.
+type policyPart struct {
+	policies.Status
+	Users int `json:"users"`
 }
 
 func (s *Server) pictureOfEvents() *picture {
