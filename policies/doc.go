@@ -56,9 +56,12 @@
 //
 // # Replicas
 //
-// A Store keeps modules by their SHA-256, and one index of what is in force. Sync brings a replica to what the index says; until a
-// version is warm here, the one before it goes on. Revisions of the index grow across deletions, and a version's revision is the generation
-// that decisions name.
+// A Store keeps modules by their SHA-256, and one index of what is in force: OnNodes on the engine's nodes, where the index is a register
+// and each module lies on a majority. Sync brings a replica to what the index says; until a version is warm here, the one before it
+// goes on. Revisions of the index grow across deletions, and a version's revision is the generation that decisions name.
+//
+// Bindings are part of the definitions of semaphores, which are not ours: Config.Bindings reads them. A deletion reads them before and
+// after it takes the policy out of the index, so that a binding made meanwhile brings it back.
 //
 // # Programs that use this package
 //
