@@ -63,6 +63,7 @@ func (e *Engine) carryOut(pl plan) {
 			err = errors.Join(err, e.readmit(e.peers[i]))
 		}
 	case planColdStart, planForm:
+		e.refresh(e.peers)
 		probes, _ := e.probes() // what was planned may be done by now
 		switch again := e.plan(probes, e.stand(probes)); again.kind {
 		case planColdStart:
@@ -81,8 +82,14 @@ func (e *Engine) carryOut(pl plan) {
 	e.rest(pause/2 + random(pause))
 }
 
+// refresh reads the records of nodes: what was seen of them may be a second old, and another replica may have finished meanwhile.
+func (e *Engine) refresh(nodes []*peer) {
+	e.askEach(e.ctx, nodes, func(*peer) Op { return &Commit{} }) // of no token: it commits nothing, and answers with the record
+}
+
 // readmit reseeds a node and says so.
 func (e *Engine) readmit(p *peer) error {
+	e.refresh([]*peer{p})
 	probes, _ := e.probes() // what was planned may be done by now
 	st := e.stand(probes)[p.pos]
 	if st == nil || !st.heals && !(st.state == nodeReplaced && p.wanted.Load()) {

@@ -201,7 +201,7 @@ func (p *peer) takeRecord(a *Answer) {
 		return
 	}
 	p.noteTokenLocked(a.Node)
-	p.probe.Record = a.Node
+	p.probe.Record, p.probe.Time, p.probe.Sent, p.probe.Received = a.Node, a.Time, a.Sent, a.Received
 	if a.Node.State == StateOK && !p.probe.Fatal && a.Node.RunID == p.probe.RunID && a.Node.Replid == p.probe.Replid {
 		p.probe.Refusal = nil
 	}

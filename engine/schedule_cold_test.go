@@ -111,9 +111,10 @@ func TestScheduleColdStartStopsMidway(t *testing.T) {
 					powerCut(s.Servers...)
 					dead := s.player2()
 					for i := range s.Servers {
-						for _, op := range []string{"freeze", "read", "load", "commit"} {
+						for _, op := range []string{"freeze", "read", "load"} {
 							dead.ways[i].Hold(op)
 						}
+						dead.ways[i].Hold("commit", dead.Replica()) // one without a token only looks
 					}
 					ops := []string{"freeze", "freeze", "freeze", "load", "load", "load", "commit", "commit", "commit"}
 					reads := false
@@ -122,7 +123,11 @@ func TestScheduleColdStartStopsMidway(t *testing.T) {
 							reads = true
 							dead.ways.Pass("read")
 						}
-						dead.ways[i%3].NextWithin(3*time.Second, op).Deliver()
+						var words []string
+						if op == "commit" {
+							words = []string{dead.Replica()}
+						}
+						dead.ways[i%3].NextWithin(3*time.Second, op, words...).Deliver()
 					}
 					dead.Close()
 					if cut {
@@ -268,6 +273,7 @@ func TestScheduleFenceAfterLostTails(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1 := s.player()
 		r1.declare(engine.Definition{Limit: 1})
+		r1.release(r1.acquire(engine.Ask{}), 0)
 		var tails []enginetest.Snapshot
 		for _, server := range s.Servers {
 			tails = append(tails, server.Snapshot())

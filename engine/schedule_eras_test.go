@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,54 +92,75 @@ func hides(lease string) func(enginetest.Apply) enginetest.Apply {
 
 // The same with a renewal: what was renewed on A before it forgot does not count.
 func TestScheduleRenewalBeforeAmnesia(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		l := r1.acquire(engine.Ask{TTL: 10 * time.Second})
-		r1.ways.Hold("renew")
-		renewal := r1.renew(l, 40*time.Second)
-		old := r1.a.Next("renew")
-		old.Execute()
-		s.forgetsUnder(s.a, r1, r2)
-		r1.c.Disconnect()
-		r1.b.Next("renew").Deliver() // stale: R1 learns of A's era, and asks again
-		old.Answer()
-		r1.b.Next("renew").Deliver()
-		r1.ways.Pass(enginetest.Any)
-		time.Sleep(time.Second)
-		if got, err := renewal.verdict(); err == nil {
-			t.Errorf("renewed on B alone, and by an A that has forgotten it: %+v", got)
-		}
-	})
+	for _, early := range []bool{false, true} {
+		t.Run(fmt.Sprint("its answer is read before the new era is known: ", early), func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r1.declare(engine.Definition{Limit: 1})
+				l := r1.acquire(engine.Ask{TTL: 10 * time.Second})
+				r1.ways.Hold("renew")
+				renewal := r1.renew(l, 40*time.Second)
+				old := r1.a.Next("renew")
+				old.Execute()
+				s.forgetsUnder(s.a, r1, r2)
+				r1.c.Disconnect()
+				if early {
+					old.Answer()
+				}
+				r1.b.Next("renew").Deliver() // stale: R1 learns of A's era, and asks again
+				if !early {
+					old.Answer()
+				}
+				if again := r1.b.Try(10*time.Millisecond, "renew"); again != nil { // as long as it may still be renewed
+					again.Deliver()
+				}
+				if renewal.done && renewal.err == nil {
+					t.Errorf("renewed on B alone, and by an A that has forgotten it: %+v", renewal.lease)
+				}
+				r1.ways.Pass(enginetest.Any)
+				time.Sleep(time.Second)
+				renewal.verdict()
+			})
+		})
+	}
 }
 
 // The same with a register: what A accepted before it forgot does not make a value chosen.
 func TestScheduleAcceptBeforeAmnesia(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		r1.ways.Hold("accept")
-		var err error
-		done := false
-		go func() {
-			_, _, err = r1.Put(t.Context(), db, engine.Definition{Limit: 5}, engine.Condition{}, "test")
-			done = true
-		}()
-		old := r1.a.Next("accept")
-		old.Execute()
-		ballot := old.Op.(*engine.Accept).Ballot
-		s.forgetsUnder(s.a, r1, r2)
-		r1.c.Disconnect()
-		r1.b.Next("accept").Deliver() // stale: R1 learns of A's era, and asks again
-		old.Answer()
-		r1.b.Next("accept").Deliver()
-		synctest.Wait()
-		if done && err == nil {
-			t.Errorf("a value was called chosen that only B has accepted (under %v)", ballot)
-		}
-		r1.ways.Pass(enginetest.Any)
-		time.Sleep(3 * time.Second)
-	})
+	for _, early := range []bool{false, true} {
+		t.Run(fmt.Sprint("its answer is read before the new era is known: ", early), func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r1.declare(engine.Definition{Limit: 1})
+				r1.ways.Hold("accept")
+				var err error
+				done := false
+				go func() {
+					_, _, err = r1.Put(t.Context(), db, engine.Definition{Limit: 5}, engine.Condition{}, "test")
+					done = true
+				}()
+				old := r1.a.Next("accept")
+				old.Execute()
+				ballot := old.Op.(*engine.Accept).Ballot
+				s.forgetsUnder(s.a, r1, r2)
+				r1.c.Disconnect()
+				if early {
+					old.Answer()
+				}
+				r1.b.Next("accept").Deliver() // stale: R1 learns of A's era, and asks again
+				if !early {
+					old.Answer()
+				}
+				r1.b.Next("accept").Deliver()
+				synctest.Wait()
+				if done && err == nil {
+					t.Errorf("a value was called chosen that only B has accepted (under %v)", ballot)
+				}
+				r1.ways.Pass(enginetest.Any)
+				time.Sleep(3 * time.Second)
+			})
+		})
+	}
 }
 
 // old-era-answer-read-late: A's answer from before its loss is read after the coordinator learned the new era -> no ballot.

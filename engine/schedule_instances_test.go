@@ -51,9 +51,8 @@ func TestScheduleReplacedInstanceAsSource(t *testing.T) {
 		if r := record(s.a); r.State == engine.StateOK {
 			t.Errorf("A was readmitted by what C remembers: %+v", r)
 		}
-		_, nodes := r1.Nodes()
-		if want := "only 1 of 3 nodes have a full memory"; !strings.Contains(nodes[2].Reason, want) {
-			t.Errorf("C is %+v", nodes[2])
+		if _, nodes := r1.Nodes(); nodes[2].State == "up" || allUp(nodes) {
+			t.Errorf("the nodes are %+v", nodes)
 		}
 		for _, server := range []*enginetest.Server{s.b, s.c} { // what it had is still there
 			if r := record(server); r.Pending != nil || !r.EverOK {

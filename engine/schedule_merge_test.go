@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
 	"github.com/permitd/permitd/engine/quorum"
 )
 
@@ -108,8 +109,9 @@ func TestScheduleCoolingAndReseed(t *testing.T) {
 func TestAMergeTakesTheSlotsOfTheLargestVer(t *testing.T) {
 	playDefined(t, engine.Definition{Limit: 2}, func(t *testing.T, s *stage) {
 		both := quorum.Slots{{First: 0, Last: 1}}
-		s.put(s.b, "L", "a", both)
-		s.put(s.c, "L", "a", both)
+		for _, server := range []*enginetest.Server{s.b, s.c} {
+			s.put(server, "L", "a", both, func(m *engine.Mend) { m.First = true })
+		}
 		part := &engine.Release{Semaphore: db, Lease: "L", By: "a", Owner: engine.Owner{Nonce: "a"}, Slots: quorum.OneSlot(1), Ver: 1, Left: time.Minute, Why: engine.WhyReleased}
 		s.says(engine.SaysReleased, s.c, part)
 		forgets(s.a)

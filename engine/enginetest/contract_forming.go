@@ -97,6 +97,39 @@ var formingRules = []rule{
 		c.expect(engine.SaysDone, c.commit(1))
 		c.define(engine.Value{Limit: 1})
 	}},
+	{"an era is marked once, by one token, and it grows", func(c *contract) {
+		c.form()
+		c.expect(engine.SaysDone, c.commit(1))
+		mark := func(known int64, node int, era, counter int64, want engine.Says) {
+			c.Helper()
+			header := &engine.Header{Cluster: clusterID, Index: 1, Known: []int64{7, 7, known}}
+			a := c.send(header, 0, engine.Placement{}, &engine.Mark{Node: node, Era: era, Token: token(counter)})
+			if a.Says != want || a.Node == nil {
+				c.Errorf("mark of era %d of node %d by token %d: %s; want %s", era, node, counter, summary(a), want)
+			}
+		}
+		mark(7, 2, 8, 5, engine.SaysDone)
+		mark(8, 2, 8, 5, engine.SaysDone)
+		mark(8, 2, 8, 6, engine.SaysNo)
+		mark(8, 2, 7, 5, engine.SaysNo)
+		mark(8, 1, 9, 5, engine.SaysNo) // its own era it takes from nobody
+		mark(8, 2, 10, 6, engine.SaysDone)
+		mark(10, 2, 9, 6, engine.SaysNo)
+	}},
+	{"a memory is committed whole or not at all", func(c *contract) {
+		c.expect(engine.SaysDone, c.freeze(1))
+		page := func(seq int, more bool) *engine.Load {
+			op := c.load(1)
+			op.Seq, op.More, op.Page = seq, more, &engine.Page{}
+			return op
+		}
+		c.expect(engine.SaysDone, page(0, true))
+		c.expect(engine.SaysNo, page(2, false))
+		c.expect(engine.SaysNo, c.commit(1))
+		c.expect(engine.SaysDone, page(1, false))
+		c.expect(engine.SaysDone, page(1, false))
+		c.expect(engine.SaysDone, c.commit(1))
+	}},
 	{"a refusal shows the record", func(c *contract) {
 		c.expect(engine.SaysDone, c.freeze(2))
 		c.equal("token", c.expect(engine.SaysNo, c.freeze(1)).Node.Token, token(2))

@@ -56,6 +56,8 @@ func words(op engine.Op) []string {
 		return []string{op.Semaphore, op.Lease, op.By, op.Why, op.Replica}
 	case *engine.Attach:
 		return []string{op.Semaphore, op.Lease, op.By}
+	case *engine.Commit:
+		return []string{op.Token.Replica}
 	case *engine.Line:
 		return []string{op.Semaphore, op.Replica}
 	case *engine.Find:
@@ -78,7 +80,7 @@ func words(op engine.Op) []string {
 		return []string{op.Sum}
 	case *engine.DropBlob:
 		return []string{op.Sum}
-	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Commit, *engine.Mark, *engine.Note, *engine.Suspend, *engine.Blobs:
+	case *engine.Names, *engine.Freeze, *engine.Load, *engine.Mark, *engine.Note, *engine.Suspend, *engine.Blobs:
 		return nil
 	default:
 		panic(fmt.Sprintf("enginetest: unknown operation %T", op))
