@@ -20,7 +20,7 @@ import (
 )
 
 // nginxConf is what a person would write to put nginx in front of permitd, on a socket of the test's own. /hasty gives up on
-// an answer after a second.
+// an answer after a second, and after some of them on the server; /cut on the answer alone.
 const nginxConf = `
 daemon off;
 master_process off;
@@ -43,6 +43,10 @@ http {
 		location / { proxy_pass http://permitd; }
 		location /hasty/ {
 			proxy_pass http://permitd/;
+			proxy_read_timeout 1s;
+		}
+		location /cut/ {
+			proxy_pass http://%[1]s/;
 			proxy_read_timeout 1s;
 		}
 	}
@@ -207,4 +211,67 @@ func post(t *testing.T, transport *http.Transport, url string) string {
 	body, _ := io.ReadAll(response.Body) // nginx cuts a stream
 	_ = response.Body.Close()
 	return response.Status + " " + string(body)
+}
+
+// A request that nginx gives up on, and that is made again with its key, stands in line where it stood.
+func TestAKeyKeepsThePlaceBehindAProxyThatGivesUp(t *testing.T) {
+	t.Parallel()
+	r, socket := behindNginx(t)
+	held, err := r.client.Acquire(t.Context(), "db", client.Ask{TTL: time.Hour, Create: &client.Definition{Limit: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	begins, answers := make(chan int), make(chan string, 1)
+	go func() {
+		for n := 1; ; n++ {
+			begins <- n
+			answer := post(t, transport, "http://x/cut/v1/semaphores/db/acquire?wait=1m&key=poller&holder=poller")
+			if strings.HasPrefix(answer, "200") || strings.HasPrefix(answer, "4") {
+				answers <- answer
+				close(begins)
+				return
+			}
+		}
+	}()
+	stands := func(waiting int) {
+		t.Helper()
+		eventually(t, "it stands in line", func() bool { _, now := numbers(t, r); return now == waiting })
+	}
+	<-begins
+	stands(1)
+	later := make(chan error, 1)
+	<-begins // nginx has given up once
+	go func() {
+		_, err := r.client.Acquire(t.Context(), "db", client.Ask{Wait: time.Minute})
+		later <- err
+	}()
+	stands(2)
+	<-begins // and again
+	stands(2)
+	if _, err := r.client.Release(t.Context(), "db", held.Capability, 0); err != nil {
+		t.Error(err)
+	}
+	for n := range begins {
+		t.Logf("attempt %d", n)
+	}
+	answer := <-answers
+	if !strings.Contains(answer, `"lease":"`) || len(later) > 0 {
+		t.Fatalf("%s; %d of those who came later are served", answer, len(later))
+	}
+	leases, err := r.client.Leases(t.Context(), "db")
+	if err != nil || len(leases) != 1 || leases[0].Holder != "poller" {
+		t.Fatalf("%+v, %v", leases, err)
+	}
+	_, lease, _ := strings.Cut(answer, `"lease":"`)
+	lease, _, _ = strings.Cut(lease, `"`)
+	if _, err := r.client.Release(t.Context(), "db", lease, 0); err != nil {
+		t.Error(err)
+	}
+	if err := <-later; err != nil {
+		t.Error(err)
+	}
 }
