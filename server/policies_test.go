@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -49,9 +50,7 @@ func (s *served) awaitReady(t *testing.T) {
 // rest asks the server without a connection between.
 func (s *served) rest(method, target, body string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://localhost"+target, strings.NewReader(body))
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	r.RemoteAddr = "127.0.0.1:1"
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
