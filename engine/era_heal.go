@@ -95,6 +95,9 @@ func (e *Engine) readmit(p *peer) error {
 	if st == nil || !st.heals && !(st.state == nodeReplaced && p.wanted.Load()) {
 		return nil
 	}
+	if st.outFor(probes[p.pos]) == "overtaken" && p.outSince() < patience {
+		return nil // whoever has marked that its era is over may be about to put another node in its place
+	}
 	indexes, ok := e.indexes(probes)
 	if !ok || indexes[p.pos] < 0 {
 		return fmt.Errorf("%s: which index it gets is not known before all nodes answer", p.node.Name())
@@ -151,6 +154,13 @@ func (p *peer) ready(replica string, now time.Duration) bool {
 	}
 	p.patience = min(p.patience+1, 10)
 	return true
+}
+
+// outSince is for how long the node has been in the state that it is in.
+func (p *peer) outSince() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.status.Since)
 }
 
 // reason is what was told last about the node.
