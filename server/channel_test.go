@@ -216,7 +216,7 @@ func TestFramesThatCannotBeServedLeaveTheConnectionAsItIs(t *testing.T) {
 		{`{"ref":"x"}`, "refused", "bad_request", "type"},
 		{`{"ref":"x","type":"take"}`, "refused", "bad_request", "type"},
 		{`{"ref":"x","type":7}`, "refused", "bad_request", "type"},
-		{`{"ref":"x","type":"watch","topic":"policies"}`, "refused", "bad_request", "topic"},
+		{`{"ref":"x","type":"watch","topic":"weather"}`, "refused", "bad_request", "topic"},
 		{`{"ref":"x","type":"watch"}`, "refused", "bad_request", "topic"},
 		{`{"ref":"x","type":"watch","topic":"semaphore:"}`, "refused", "bad_request", "topic"},
 		{`{"ref":"x","type":"watch","topic":"semaphore:a\u0000"}`, "refused", "bad_request", "topic"},
