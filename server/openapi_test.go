@@ -327,6 +327,10 @@ func wordsOf(v reflect.Type) map[string]any {
 			words[name] = true
 		case reflect.Pointer:
 			words[name] = wordsOf(f.Type.Elem())
+		case reflect.Slice:
+			words[name] = []string{}
+		case reflect.Map:
+			words[name] = map[string]string{"a": "b"}
 		case reflect.Struct: // embedded
 			maps.Copy(words, wordsOf(f.Type))
 		}
@@ -373,6 +377,26 @@ func TestTheDecoderKnowsTheDocumentedWords(t *testing.T) {
 		}
 		if err := test.read(p); err != nil {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Whatever else is wrong with what these are asked, every word is known.
+func TestEndpointsKnowTheirDocumentedWords(t *testing.T) {
+	t.Parallel()
+	s := servePolicies(t)
+	for target, documented := range map[string]any{
+		"/v1/nodes/0/readmit": readmitBody{}, "/v1/nodes/recover": recoverBody{}, "/v1/policies/x/evaluate": evaluateBody{},
+	} {
+		words, err := json.Marshal(wordsOf(reflect.TypeOf(documented)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range []string{string(words), `{"other":1}`} {
+			w := s.request("POST", target, body)
+			if known := !strings.Contains(w.Body.String(), "is not known here"); known != (body == string(words)) {
+				t.Errorf("%s %s: %s", target, body, w.Body)
+			}
 		}
 	}
 }
