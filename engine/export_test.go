@@ -1,0 +1,4 @@
+package engine
+
+// Remembered is how many semaphores the replica knows something of.
+func (e *Engine) Remembered() int { return len(e.semaphores()) }
