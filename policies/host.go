@@ -2,9 +2,9 @@ package policies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -27,7 +27,7 @@ type Config struct {
 type Host struct {
 	cfg        Config
 	workshop   *workshop
-	temporary  string // directory to remove
+	temporary  *temporary // nil: the directory is the caller's
 	background sync.WaitGroup
 	tries      chan struct{} // holds an element for each dry run
 
@@ -39,7 +39,6 @@ type Host struct {
 
 // Names of directories, and how many dry runs there may be at once.
 const (
-	cacheName   = "permitd-policies-"
 	dryRunsMax  = 2
 	slotsLeast  = 4
 	slotsOfCore = 2
@@ -61,15 +60,15 @@ func Open(cfg Config) (*Host, error) {
 		cfg: cfg, policies: map[string]*policy{}, bound: map[string]Binding{}, tries: make(chan struct{}, dryRunsMax),
 	}
 	if cfg.Directory == "" {
-		directory, err := os.MkdirTemp("", cacheName)
+		t, err := newTemporary()
 		if err != nil {
 			return nil, err
 		}
-		h.temporary, cfg.Directory = directory, filepath.Join(directory, "code")
+		h.temporary, cfg.Directory = t, filepath.Join(t.path, "code")
 	}
 	w, err := newWorkshop(cfg.Engine, cfg.Directory)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, h.removeTemporary())
 	}
 	h.workshop = w
 	return h, nil
@@ -91,10 +90,16 @@ func (h *Host) Close() error {
 		p.mu.Unlock()
 	}
 	h.background.Wait()
-	if h.temporary == "" {
+	return h.removeTemporary()
+}
+
+func (h *Host) removeTemporary() error {
+	if h.temporary == nil {
 		return nil
 	}
-	return os.RemoveAll(h.temporary)
+	t := h.temporary
+	h.temporary = nil
+	return t.remove()
 }
 
 // spawn runs what the host waits for at its end, if it is not there yet.

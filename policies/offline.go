@@ -5,14 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 )
 
 // Module is a module loaded outside any host, for a look at it without a server.
 type Module struct {
 	Report    Report
 	program   *program
-	directory string
+	directory *temporary
 }
 
 // Load takes a module through the stages of an upload. A *Refusal is the module's fault. Close frees what is returned.
@@ -22,15 +21,15 @@ func Load(ctx context.Context, engine Engine, in io.Reader) (_ *Module, err erro
 		return nil, err
 	}
 	m := &Module{}
-	if m.directory, err = os.MkdirTemp("", cacheName); err != nil {
+	if m.directory, err = newTemporary(); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(m.directory))
+			err = errors.Join(err, m.directory.remove())
 		}
 	}()
-	w, err := newWorkshop(usable(engine, slog.New(slog.DiscardHandler)), m.directory)
+	w, err := newWorkshop(usable(engine, slog.New(slog.DiscardHandler)), m.directory.path)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ func (m *Module) Evaluate(config string, r *Request) (Decision, error) {
 // Close frees the module.
 func (m *Module) Close() error {
 	m.program.close()
-	return os.RemoveAll(m.directory)
+	return m.directory.remove()
 }
 
 // dryRun evaluates in a new instance; the logs are those of configure and of evaluate.
