@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -15,7 +13,7 @@ import (
 // never starve. Not safe for concurrent use.
 type line struct {
 	idle     *btree.BTreeG[*Request] // who waits for a wake-up
-	claiming map[*Request]struct{}
+	claiming *btree.BTreeG[*Request]
 	bySeq    map[int64]*Request // both kinds
 	waiters  int                // how many of both kinds wait; tries do not
 	weight   int                // of those that wait
@@ -23,11 +21,10 @@ type line struct {
 }
 
 func newLine() line {
-	return line{
-		idle:     btree.NewBTreeGOptions(func(a, b *Request) bool { return a.order.Compare(b.order) < 0 }, btree.Options{NoLocks: true}),
-		claiming: map[*Request]struct{}{},
-		bySeq:    map[int64]*Request{},
+	inOrder := func() *btree.BTreeG[*Request] {
+		return btree.NewBTreeGOptions(func(a, b *Request) bool { return a.order.Compare(b.order) < 0 }, btree.Options{NoLocks: true})
 	}
+	return line{idle: inOrder(), claiming: inOrder(), bySeq: map[int64]*Request{}}
 }
 
 // len is how many stand in line, tries that claim included.
@@ -70,8 +67,7 @@ func (l *line) leave(r *Request) {
 	}
 	delete(l.bySeq, r.order.Seq)
 	l.count(r, -1)
-	if _, claims := l.claiming[r]; claims {
-		delete(l.claiming, r)
+	if _, claims := l.claiming.Delete(r); claims {
 		l.underway -= r.weight
 	} else {
 		l.idle.Delete(r)
@@ -81,32 +77,28 @@ func (l *line) leave(r *Request) {
 // claims moves an idle request among those with a claim under way.
 func (l *line) claims(r *Request) {
 	l.idle.Delete(r)
-	l.claiming[r] = struct{}{}
+	l.claiming.Set(r)
 	l.underway += r.weight
 }
 
 // returns puts a request whose claim has come to nothing back where it stood.
 func (l *line) returns(r *Request) {
-	delete(l.claiming, r)
+	l.claiming.Delete(r)
 	l.underway -= r.weight
 	l.idle.Set(r)
 }
 
 // claimsFor reports whether the request stands among those that claim.
 func (l *line) claimsFor(r *Request) bool {
-	_, claims := l.claiming[r]
-	return claims
+	c, claims := l.claiming.Get(r)
+	return claims && c == r
 }
 
 // has reports whether the request still waits.
 func (l *line) has(r *Request) bool { return l.bySeq[r.order.Seq] == r }
 
 // claimingInOrder returns those with a claim under way, the oldest first.
-func (l *line) claimingInOrder() []*Request {
-	list := slices.Collect(maps.Keys(l.claiming))
-	slices.SortFunc(list, func(a, b *Request) int { return a.order.Compare(b.order) })
-	return list
-}
+func (l *line) claimingInOrder() []*Request { return l.claiming.Items() }
 
 // place is what the replica states of itself when r is its oldest waiter without a claim; nil: none is.
 func (l *line) place(r *Request, now time.Duration) Place {
@@ -116,20 +108,18 @@ func (l *line) place(r *Request, now time.Duration) Place {
 	return Place{Order: r.order, Weight: r.weight, Count: l.waiters, Total: l.weight, Oldest: max(0, now-r.since)}
 }
 
-// ahead is how many of this replica's waiters stand before r. O(log² n + those that claim).
-func (l *line) ahead(r *Request) int {
-	lo, hi := 0, l.idle.Len()
+// ahead is how many of this replica's waiters stand before r. O(log² n).
+func (l *line) ahead(r *Request) int { return before(l.idle, r) + before(l.claiming, r) }
+
+// before is how many of a tree come before r.
+func before(tree *btree.BTreeG[*Request], r *Request) int {
+	lo, hi := 0, tree.Len()
 	for lo < hi {
 		mid := (lo + hi) / 2
-		if at, _ := l.idle.GetAt(mid); at.order.Compare(r.order) < 0 {
+		if at, _ := tree.GetAt(mid); at.order.Compare(r.order) < 0 {
 			lo = mid + 1
 		} else {
 			hi = mid
-		}
-	}
-	for c := range l.claiming {
-		if c != r && c.order.Compare(r.order) < 0 {
-			lo++
 		}
 	}
 	return lo

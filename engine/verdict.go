@@ -246,11 +246,17 @@ func (s *semaphore) reconcileAt(i int) {
 		return
 	}
 	want := s.line.head()
-	for r := range s.line.claiming {
-		if a := r.attempt; a != nil && a.stands(i) && (want == nil || r.order.Compare(want.order) < 0) {
-			want = r
+	head := want
+	s.line.claiming.Scan(func(r *Request) bool { // the oldest first
+		if head != nil && r.order.Compare(head.order) >= 0 {
+			return false
 		}
-	}
+		if a := r.attempt; a == nil || !a.stands(i) {
+			return true
+		}
+		want = r
+		return false
+	})
 	var order Order
 	if want != nil {
 		order = want.order
@@ -349,7 +355,7 @@ func (s *semaphore) restate(p *peer) {
 	fill := func() Placement {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.line.claiming) > 0 {
+		if s.line.claiming.Len() > 0 {
 			return Placement{Mode: PlaceIfLast, Place: s.line.place(s.line.head(), s.e.cfg.Now())}
 		}
 		return Placement{Mode: PlaceAlways, Place: s.line.place(s.line.head(), s.e.cfg.Now())}

@@ -57,12 +57,10 @@ func (e *Engine) Waiters(ctx context.Context, name string, count int) (here []Wa
 // first returns the oldest count of those in line, in order.
 func (l *line) first(count int) []*Request {
 	list := make([]*Request, 0, min(count, l.len()))
-	for r := range l.claiming {
-		list = append(list, r)
-	}
+	list = append(list, l.claiming.Items()...)
 	l.idle.Scan(func(r *Request) bool {
 		list = append(list, r)
-		return len(list) < count+len(l.claiming)
+		return len(list) < count+l.claiming.Len()
 	})
 	slices.SortFunc(list, func(a, b *Request) int { return a.order.Compare(b.order) })
 	return list[:min(count, len(list))]
