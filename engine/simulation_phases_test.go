@@ -81,6 +81,9 @@ func (w *world) calm() {
 	}
 	if w.plan.eras {
 		w.heal()
+		if !w.sleep(2 * time.Second) { // for connections that were made meanwhile
+			return
+		}
 	}
 	w.redeclare()
 	w.mu.Lock()
