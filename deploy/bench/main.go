@@ -49,6 +49,9 @@ var benchmarks = []benchmark{
 	{"policy", "acquire with and without a policy, by turns, over WebSocket, three nodes", policy},
 	{"idle", "9,000 idle holders over WebSocket, clients in another process", idle},
 	{"kill", "kill -9 of the server under load, embedded store, 50 times", kills},
+	{"nodefail", "what a node that hangs, or is dead, costs those who acquire, three nodes", nodeFail},
+	{"reseed", "a node that was emptied votes again, under load, three nodes", reseed},
+	{"coldrestart", "all three nodes are killed at once and restarted, --durable-nodes", coldRestart},
 }
 
 func main() {
