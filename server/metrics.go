@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -72,6 +73,7 @@ func newMetrics(s *Server) *metrics {
 	m.messages = counters("websocket_messages_total", "Frames of the lease channel.", "direction")
 	m.in, m.out = m.messages.WithLabelValues("in"), m.messages.WithLabelValues("out")
 	m.closes = counters("websocket_closes_total", "Ended lease channels, by the close code.", "code")
+	m.beginAtZero()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "build_info", Help: "1, with what runs as labels.",
 		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "goversion": runtime.Version()},
@@ -94,6 +96,24 @@ func newMetrics(s *Server) *metrics {
 		Registry: registry, MaxRequestsInFlight: scrapesMax, ErrorHandling: promhttp.ContinueOnError,
 	})
 	return m
+}
+
+// beginAtZero tells what has not happened yet as 0: a rate of what has just appeared would miss the first.
+func (m *metrics) beginAtZero() {
+	for _, reason := range []string{"released", "broken", "cancelled", "disconnected", "given_back"} {
+		m.releases.WithLabelValues(reason)
+	}
+	for _, reason := range []string{"expired", "broken", "moved", "deleted", "quorum_lost"} {
+		m.lost.WithLabelValues(otherSemaphores, reason)
+	}
+	for _, how := range []closing{
+		{code: websocket.CloseNormalClosure},
+		{code: websocket.CloseGoingAway},
+		{code: websocket.CloseAbnormalClosure},
+		closeTooBig, closeNotJSON, closeRestart, closeOverloaded, closeUnauthenticated, closeTooMany, closeSilent,
+	} {
+		m.closes.WithLabelValues(how.label())
+	}
 }
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
