@@ -54,7 +54,7 @@ func TestAPolicyIsUploadedBoundShadowedAndRemovedFromTheCommandLine(t *testing.T
 	does(t, []string{"policy", "put", "gold", guest("gold"), url}, "compile")
 	does(t, []string{"policy", "bind", "db", "gold", "--on-fault", "unavailable", "--timeout", "500ms", url}, "db\tgold\tenforce\tunavailable\t500ms\tpooled\n")
 	lease, err := r.client.Acquire(t.Context(), "db", client.Ask{Permits: 2})
-	if err != nil || lease.Weight != 4 {
+	if err != nil || lease.Weight != 4 || lease.Policy != (client.LeasePolicy{Name: "gold", Generation: 1}) {
 		t.Errorf("%+v, %v", lease, err)
 	}
 	does(t, []string{"policy", "ls", url}, "gold\t1\t", "\tready\t", "\tdb\n")

@@ -255,7 +255,11 @@ func (s *Server) deletePolicy(c echo.Context, who *principal) error {
 	switch {
 	case errors.Is(err, policies.ErrUnknownPolicy) && s.done.get(key) != "": // repeated
 	case err != nil:
-		return problemOfPolicy(err)
+		err = problemOfPolicy(err)
+		if p, ok := errors.AsType[*problem](err); ok { // the number is for all; the names are for those who may know them
+			p.UsedBy = slices.DeleteFunc(p.UsedBy, func(semaphore string) bool { return !who.sees(semaphore) })
+		}
+		return err
 	default:
 		s.done.add(key, actPolicyDeleted)
 		s.acted(c, who, event{Type: actPolicyDeleted, Policy: name})

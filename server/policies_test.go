@@ -387,3 +387,13 @@ func TestPoliciesAndWhatTheyWeighAreWatched(t *testing.T) {
 	w.send(`{"type":"ping","ref":"4"}`)
 	w.expect("pong") // a lease that a policy weighed does not look changed each time
 }
+
+func TestATokenSeesOnlyItsSemaphoresAmongThoseThatUseAPolicy(t *testing.T) {
+	t.Parallel()
+	who := &principal{name: "ci", scopes: []string{scopeOperate}, globs: []string{"ci/*"}}
+	st := policies.Status{UsedBy: []string{"ci/a", "db"}, Differences: []policies.Difference{{Semaphore: "db"}, {Semaphore: "ci/a"}}}
+	who.hide(&st)
+	if len(st.UsedBy) != 1 || st.UsedBy[0] != "ci/a" || len(st.Differences) != 1 || st.Differences[0].Semaphore != "ci/a" {
+		t.Errorf("%+v", st)
+	}
+}

@@ -20,6 +20,12 @@ type Binding struct {
 	Mode      string `json:"mode,omitempty"`      // enforce or shadow
 }
 
+// LeasePolicy is the policy that weighed a lease; zero: none did.
+type LeasePolicy struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+}
+
 // Policy is a policy, and what it is on the replica that was asked.
 type Policy struct {
 	Name        string           `json:"name"`

@@ -96,13 +96,15 @@ type leaseJSON struct {
 	ValidityMS   int64  `json:"validity_ms"`
 	RenewAfterMS int64  `json:"renew_after_ms"`
 	Replayed     bool   `json:"replayed"`
+
+	Policy LeasePolicy `json:"policy"`
 }
 
 func (l leaseJSON) lease() Lease {
 	return Lease{
 		Capability: l.Lease, ID: l.ID, Semaphore: l.Semaphore, Requested: l.Requested, Weight: l.Weight,
 		Slots: l.Slots, Fence: l.Fence, Holder: l.Holder,
-		TTL: millis(l.TTLMS), Validity: millis(l.ValidityMS), RenewAfter: millis(l.RenewAfterMS), Replayed: l.Replayed,
+		TTL: millis(l.TTLMS), Validity: millis(l.ValidityMS), RenewAfter: millis(l.RenewAfterMS), Replayed: l.Replayed, Policy: l.Policy,
 	}
 }
 

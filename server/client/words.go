@@ -54,6 +54,7 @@ type Lease struct {
 	Validity   time.Duration
 	RenewAfter time.Duration
 	Replayed   bool // it was granted before, to the same request or to whom it was attached from
+	Policy     LeasePolicy
 }
 
 // Released tells what a release did.
