@@ -67,6 +67,7 @@ type kept struct {
 	since  time.Duration
 	params uint32
 	until  time.Duration
+	info   WaiterInfo // but for Waiting
 }
 
 // keyed reports whether the request may be made again.
@@ -165,7 +166,7 @@ func (s *semaphore) keepPlace(r *Request) bool {
 	keeps := r.ask.Key != "" && r.order.Arrival != 0 && (r.ask.Wait > 0 || r.resumes) && len(s.away) < awayMax
 	if keeps {
 		s.touched = s.e.cfg.Now() // it is not forgotten before
-		s.away[r.id] = kept{r.order, r.word, r.since, r.params, s.e.cfg.Now() + PlaceKept}
+		s.away[r.id] = kept{r.order, r.word, r.since, r.params, s.e.cfg.Now() + PlaceKept, r.waiter()}
 	}
 	return keeps
 }

@@ -14,6 +14,7 @@ type WaiterInfo struct {
 	Weight   int
 	Priority int
 	Waiting  time.Duration
+	Away     bool // its place is kept for whoever asks again with its key
 }
 
 // OtherReplica is the line at another replica, as the nodes know it.
@@ -45,13 +46,40 @@ func (e *Engine) Waiters(ctx context.Context, name string, count int) (here []Wa
 		return nil, elsewhere, nil
 	}
 	defer s.unlock()
-	now := e.cfg.Now()
-	for _, r := range s.line.first(count) {
-		here = append(here, WaiterInfo{
-			ID: r.id, HolderInfo: r.ask.Holder, Weight: r.weight, Priority: r.ask.Priority, Waiting: max(0, now-r.since),
-		})
+	for _, w := range s.inLine(count) {
+		here = append(here, w.info)
 	}
 	return here, elsewhere, nil
+}
+
+// listed is a place in line, for people.
+type listed struct {
+	order Order
+	info  WaiterInfo
+}
+
+// inLine returns the oldest count of those who wait here or whose places are kept, in order. mu is held.
+func (s *semaphore) inLine(count int) []listed {
+	var list []listed
+	add := func(order Order, info WaiterInfo, since time.Duration, away bool) {
+		info.Waiting, info.Away = max(0, s.e.cfg.Now()-since), away
+		list = append(list, listed{order, info})
+	}
+	for _, r := range s.line.first(count) {
+		add(r.order, r.waiter(), r.since, false)
+	}
+	for _, p := range s.away {
+		if s.e.cfg.Now() < p.until {
+			add(p.order, p.info, p.since, true)
+		}
+	}
+	slices.SortFunc(list, func(a, b listed) int { return a.order.Compare(b.order) })
+	return list[:min(count, len(list))]
+}
+
+// waiter is the request for people; its Waiting is not set. mu is held.
+func (r *Request) waiter() WaiterInfo {
+	return WaiterInfo{ID: r.id, HolderInfo: r.ask.Holder, Weight: r.weight, Priority: r.ask.Priority}
 }
 
 // first returns the oldest count of those in line, in order.

@@ -84,6 +84,6 @@ func (s *Server) listWaiters(c echo.Context, who *principal) error {
 func waiterOf(w engine.WaiterInfo) waiterJSON {
 	return waiterJSON{
 		ID: w.ID, Holder: w.Holder, Principal: w.Principal, Address: w.Address, Via: w.Via, Weight: w.Weight, Priority: w.Priority,
-		WaitingMS: w.Waiting.Milliseconds(), Present: true,
+		WaitingMS: w.Waiting.Milliseconds(), Present: !w.Away,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -43,6 +44,37 @@ func TestWhoWaitsIsListedInOrder(t *testing.T) {
 	if w := s.request("GET", "/v1/semaphores/none/waiters", ""); w.Code != 404 {
 		t.Errorf("of no semaphore: %d %s", w.Code, w.Body)
 	}
+}
+
+func TestAPlaceThatIsKeptIsListedAsThatOfOneWhoIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serveInBubble(t)
+		s.declare(t, "db", 1)
+		s.mustAcquire(t)
+		if _, err := s.client.Acquire(t.Context(), "db", client.Ask{Key: "k", Holder: "anna", Wait: time.Second}); !isKind(err, client.NoPermit) {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = s.client.Acquire(t.Context(), "db", client.Ask{Holder: "berta", Wait: 20 * time.Second}) // refused at last
+		}()
+		synctest.Wait()
+		for _, want := range []string{"anna false, berta true, ", "berta true, "} {
+			var got string
+			for _, w := range s.waiters(t, 10) {
+				w := w.(map[string]any)
+				got += fmt.Sprint(w["holder"], " ", w["present"], ", ")
+			}
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if sem, err := s.client.Semaphore(t.Context(), "db"); err != nil || sem.Status.Waiting != 1 { // who is away is not counted
+				t.Errorf("%+v, %v", sem.Status, err)
+			}
+			time.Sleep(engine.PlaceKept)
+		}
+		time.Sleep(20 * time.Second)
+	})
 }
 
 // waiters returns the first count of those who wait for db.
