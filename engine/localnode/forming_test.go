@@ -46,7 +46,7 @@ func TestWhatFreezeRefuses(t *testing.T) {
 		want   engine.Says
 	}{
 		"the token seen gives way to a larger":  {engine.Freeze{Token: larger, Was: first, Cluster: "c", RunID: runID}, engine.SaysDone},
-		"its own token again":                   {engine.Freeze{Token: first, Cluster: "c", RunID: runID}, engine.SaysDone},
+		"its own token, when that is done":      {engine.Freeze{Token: first, Cluster: "c", RunID: runID}, engine.SaysNo},
 		"a smaller token":                       {engine.Freeze{Token: engine.Ballot{Counter: 1, Replica: "a"}, Was: first, Cluster: "c", RunID: runID}, engine.SaysNo},
 		"a token that the sender has not seen":  {engine.Freeze{Token: larger, Cluster: "c", RunID: runID}, engine.SaysNo},
 		"another cluster, once it was ok":       {engine.Freeze{Token: larger, Was: first, Cluster: "d", RunID: runID}, engine.SaysNo},
