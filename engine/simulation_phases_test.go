@@ -58,7 +58,7 @@ func (w *world) storm() {
 	}
 	for i := range w.plan.replicas {
 		o := &operator{w: w, dice: newDice(w.plan.seed, fmt.Sprint("operator ", i))}
-		w.clients.Go(o.live)
+		w.operators.Go(o.live)
 	}
 	d := newDice(w.plan.seed, "storm")
 	var undo []repair
@@ -85,6 +85,7 @@ func (w *world) calm() {
 			return
 		}
 	}
+	w.operators.Wait() // what they have begun may still be done
 	w.redeclare()
 	w.mu.Lock()
 	w.calmAt = w.now()
@@ -159,8 +160,10 @@ func (w *world) settle() {
 // redeclare makes every semaphore what the plan says, so that all who wait can be served.
 func (w *world) redeclare() {
 	for _, s := range w.plan.semaphores {
+		def := s.def
+		def.Description = "as planned" // so that it is written: what was begun and never answered cannot be done later
 		w.called("the last Put", func(ctx context.Context) {
-			if _, _, err := w.replicas[0].current.Load().Put(ctx, s.name, s.def, engine.Condition{}, "simulation"); err != nil {
+			if _, _, err := w.replicas[0].current.Load().Put(ctx, s.name, def, engine.Condition{}, "simulation"); err != nil {
 				w.check(fmt.Errorf("without faults %s cannot be declared: %w", s.name, err))
 			}
 		})
