@@ -159,6 +159,17 @@ func (s *semaphore) tell(i int, op *Release, fill func() Placement, until time.D
 // repeated. Errors: ErrUnknownLease, ErrLeaseExpired, ErrLeaseBroken, *InvalidError (keep), ErrNotConfirmed,
 // ErrQuorumUnavailable.
 func (e *Engine) Release(ctx context.Context, name, capability string, keep int) (Released, error) {
+	return e.giveBack(ctx, name, capability, keep, false)
+}
+
+// ReleaseOwn is Release by a connection that holds the lease through this engine: where somebody has attached it since it changes
+// nothing, and is ErrUnknownLease.
+func (e *Engine) ReleaseOwn(ctx context.Context, name, capability string, keep int) (Released, error) {
+	return e.giveBack(ctx, name, capability, keep, true)
+}
+
+// giveBack is Release, and with own ReleaseOwn.
+func (e *Engine) giveBack(ctx context.Context, name, capability string, keep int, own bool) (Released, error) {
 	id, err := e.openCapability(name, capability)
 	if err != nil {
 		return Released{}, err
@@ -169,14 +180,22 @@ func (e *Engine) Release(ctx context.Context, name, capability string, keep int)
 	for range 2 {
 		s := e.known(name)
 		if s == nil {
-			return e.releaseFound(ctx, name, id, keep)
+			return e.releaseFound(ctx, name, id, keep, own)
 		}
 		l := s.leases[id]
 		if l == nil || l.isOverHere(e.cfg.Now()) {
 			s.unlock()
-			return e.releaseFound(ctx, name, id, keep)
+			return e.releaseFound(ctx, name, id, keep, own)
 		}
-		rd, err := e.releaseKnown(ctx, l, keep)
+		rd, err := e.releaseKnown(ctx, l, keep, own)
+		if own && err == ErrInProgress { // it is somebody else's by now
+			s.locked(func() {
+				if s.leases[id] == l {
+					s.lose(l, "moved")
+				}
+			})
+			return Released{}, ErrUnknownLease
+		}
 		if err != errOutdated {
 			return rd, err
 		}
@@ -193,7 +212,7 @@ func (l *lease) isOverHere(now time.Duration) bool {
 }
 
 // releaseKnown releases a lease of this replica. s.mu is held, and let go.
-func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int) (Released, error) {
+func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int, own bool) (Released, error) {
 	s := l.s
 	if l.renewal != nil && l.first { // its holder has not even heard of it
 		s.unlock()
@@ -207,7 +226,9 @@ func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int) (Released
 	lapsed := now >= l.end
 	rd := Released{ID: l.id, Held: keep > 0, Weight: keep, Cooling: l.cools(now, s.def)}
 	r, hears := l.r, keep == 0 && l.r != nil && l.r.ask.Kept && l.r.phase == holding
-	rl := s.release(l, l.part(keep))
+	op := l.part(keep)
+	op.AnyOwner, op.Owner = !own, l.owner
+	rl := s.release(l, op)
 	if hears {
 		r.events.Lost("released")
 	}
@@ -259,7 +280,7 @@ func (e *Engine) await(ctx context.Context, rl *releasing, rd Released) (Release
 
 // releaseFound releases a lease that this replica does not know: another has granted it, or this one did before a restart, or
 // it is over.
-func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (Released, error) {
+func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int, own bool) (Released, error) {
 	f, err := e.find(ctx, name, id)
 	if err != nil {
 		return Released{}, err
@@ -272,6 +293,9 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int) (R
 			return Released{}, ErrLeaseBroken
 		}
 		return Released{}, ErrLeaseExpired
+	}
+	if own && f.alike {
+		return Released{}, ErrUnknownLease
 	}
 	if keep > 0 && !f.alike {
 		return Released{}, ErrInProgress

@@ -228,6 +228,41 @@ func TestWhoeverHadALeaseThatWasAttachedHearsThatItHasMoved(t *testing.T) {
 	})
 }
 
+// A release that crosses an attachment at another replica, which the one that releases has not heard of yet.
+func TestALateReleaseOfWhoeverHadALeaseDoesNothing(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			list, _ := replicas(t, 2, enginetest.Faults{})
+			a, b := list[0], list[1]
+			a.declare(t, "db", 2)
+			first, second := a.open(t), b.open(t)
+			l := first.acquire(`"permits":2`)
+			second.send(`{"type":"attach","ref":"1","semaphore":"db","lease":"%s"}`, l.Capability)
+			second.expect("granted")
+			for range 2 {
+				first.send(`{"type":"release","ref":"r","lease":"%s","keep":%d}`, l.Capability, keep)
+				f := first.next("refused")
+				if f["type"] == "lost" && f["reason"] == "moved" && keep > 0 { // it goes on with nothing
+					f = first.next("refused")
+				}
+				if f["kind"] != "unknown_lease" {
+					t.Errorf("%v", f)
+				}
+			}
+			_ = first.Close()
+			for range 12 { // for two minutes
+				second.expect("renewed")
+			}
+			if got := b.inUse(t); got != 2 {
+				t.Errorf("%d in use", got)
+			}
+			second.send(`{"type":"release","ref":"r","lease":"%s"}`, l.Capability)
+			second.expect("released")
+		})
+	}
+}
+
 func TestALeaseAttachedAgainByItsOwnConnectionStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

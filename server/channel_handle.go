@@ -136,7 +136,7 @@ func (c *channel) release(p *params, ref string) error {
 		c.releases(capability)
 	}
 	return c.later(ref, capability, func(semaphore string) (frame, error) {
-		released, err := c.server.engine.Release(context.Background(), semaphore, capability, keep)
+		released, err := c.server.engine.ReleaseOwn(context.Background(), semaphore, capability, keep)
 		if err != nil {
 			return nil, err
 		}
