@@ -349,8 +349,8 @@ var mutants = []mutant{
 	},
 	{
 		"a raised limit wakes the head", "localnode/register.go",
-		"\tv.semaphore.recount()\n\tv.wakeHead(\"\")\n",
-		"\tv.semaphore.recount()\n",
+		"\t\tv.semaphore.recount()\n\t\tv.wakeHead(\"\")\n",
+		"\t\tv.semaphore.recount()\n",
 		"TestScheduleLimitRaisedWakes",
 	},
 	{
@@ -469,8 +469,8 @@ var mutants = []mutant{
 	},
 	{
 		"a bound is for the definition it was read under", "shrink.go",
-		`!g.single || `,
-		``,
+		`g.under[s.ballot].nodes < s.e.quorum`,
+		`g.under[s.ballot].nodes == 0`,
 		"TestScheduleShrinkBoundUnderTwoBallots",
 	},
 	{

@@ -145,8 +145,8 @@ func TestScheduleMendAcrossTwoDefinitionsOfVotesUnderOne(t *testing.T) {
 		r1.release(r1.acquire(engine.Ask{}), 0) // R1 knows the old definition
 		strays := []*engine.Release{
 			s.stray(s.a, s.a.Time()+200_000, quorum.SlotsOf(0, 1, 2, 3, 4, 5, 6, 7, 9)), // A's ballot has the largest fence
-			s.stray(s.b, 1, quorum.SlotsOf(0, 1, 2, 4)),
-			s.stray(s.c, 1, quorum.SlotsOf(0, 1, 2, 3)),
+			s.stray(s.b, 1, all(10).Minus(quorum.OneSlot(3))),
+			s.stray(s.c, 1, all(10).Minus(quorum.OneSlot(4))),
 		}
 		r1.ways.Hold("claim")
 		r1.ways.Hold("mend")
