@@ -71,6 +71,7 @@
 //	a grant is the same slots on Q nodes                       quorum TestTallyScripts
 //	a quorum is of all configured nodes                        quorum TestAQuorumIsOfAllConfiguredNodesNotOfThoseThatAnswer
 //	ballots under two definitions are never added up           TestScheduleHalfDoneGrowOverShrink
+//	what was voted for under one definition is granted so      TestScheduleMendAcrossTwoDefinitionsOfVotesUnderOne
 //	a mend gives way to whoever has the slot                   TestScheduleCrossedBallots
 //	a late ballot that differs is mended                       TestALateBallotThatDiffersIsMended
 //	a validity ends before the lease does on the nodes         TestNoValidityIsLongerThanAQuorumHolds

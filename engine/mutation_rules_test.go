@@ -24,6 +24,12 @@ var mutants = []mutant{
 		"TestScheduleHalfDoneGrowOverShrink",
 	},
 	{
+		"what was voted for under one definition is granted so", "attempt.go",
+		`if a.round > 0 && (v.Outcome == quorum.Granted || v.Outcome == quorum.Split) && v.Definition != a.under {`,
+		`if false {`,
+		"TestScheduleMendAcrossTwoDefinitionsOfVotesUnderOne",
+	},
+	{
 		"what comes after 5 s is not executed", "localnode/prelude.go",
 		` || v.now > at+limits.Late.Microseconds()`,
 		``,
