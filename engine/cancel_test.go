@@ -126,6 +126,7 @@ func TestATicketOfOneThatDrainsResumesThePlaceElsewhere(t *testing.T) {
 			t.Fatal(first.look().err)
 		}
 		again := r2.ask(engine.Ask{Wait: time.Minute, Ticket: drained.Ticket})
+		again.mustWait()
 		r2.release(l, 0)
 		again.mustHold()
 		second.mustWait()
