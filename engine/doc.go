@@ -49,8 +49,10 @@
 // # Which nodes count
 //
 // A node votes if its record names this cluster, its server's run_id is the record's, its state is ok and its clock did not
-// jump (cluster.go). Nodes of which none was ever ok are formed into a cluster when all answer (forming.go). A node that
-// lost its memory stays out and says so.
+// jump (cluster.go). Nodes of which none was ever ok are formed into a cluster when all answer (forming.go). What else a node may
+// be, and what is done about it, is decided at each look by pure functions of what the nodes say (era_standing.go, era_plan.go):
+// one that is out is reseeded from a quorum of the others, in a new era (reseed.go); when fewer than a quorum are ok, all that
+// they remember is put together (coldstart.go); what only a person may decide waits for one (recover.go).
 //
 // # Lock order
 //
@@ -121,6 +123,50 @@
 //	a copy that is claimed gets a new fence                    TestScheduleCopiedBallotRaisesFence
 //	the fence of what is dropped goes into the floor           TestScheduleFenceAfterIdleDrop
 //	ballots of what comes back are larger                      TestWhatWasSentBeforeADeletionDoesNothingToWhatCameAfter
+//
+// What a node said before it forgot does not count, and it comes back with what the others remember:
+//
+//	a node is asked by whoever knows its era                         enginetest TestStateKeepsTheContract
+//	whoever counts on an era that is over is refused                 TestScheduleBallotBeforeAmnesiaThenClaimAfterReseed
+//	ballots of an era that is over are thrown away                   TestScheduleBallotBeforeAmnesiaThenClaimAfterReseed
+//	renewals of an era that is over are thrown away                  TestScheduleRenewalBeforeAmnesia
+//	acknowledgements of an era that is over are thrown away          TestScheduleReleaseAckOfOldEra
+//	the sources are marked before they are read                      TestScheduleBallotBeforeAmnesiaThenClaimAfterReseed
+//	an era is marked by one token                                    enginetest TestStateKeepsTheContract
+//	a source of an older era is void                                 TestScheduleReplacedInstanceAsSource
+//	the larger token wins                                            enginetest TestStateKeepsTheContract
+//	who freezes names the token that was seen                        enginetest TestStateKeepsTheContract
+//	nothing is loaded into a server that was started anew            enginetest TestStateKeepsTheContract
+//	no page of a memory is missing                                   enginetest TestStateKeepsTheContract
+//	what is loaded lies beside what the node has                     TestScheduleCopiedBallotIsNoVote
+//	fences go on above a node's time                                 enginetest TestStateKeepsTheContract
+//	a merge takes the slots of the largest ver                       TestAMergeTakesTheSlotsOfTheLargestVer
+//	a merge takes a renewed record before one of the first minute    TestScheduleMergeFirstAndRenewed
+//	a tombstone bars an attempt in a merge                           TestScheduleAttemptTombstoneInReseed
+//	what a merge removes cools                                       TestScheduleMergeReleaseCools
+//	what cools is copied                                             TestScheduleCoolingAndReseed
+//	the last fence is copied                                         TestScheduleReseedWithoutFenceCounter
+//	promises are copied                                              TestScheduleStaleMemoryWithALargerBallot
+//	a cold start needs a quorum of memories, or an operator          TestScheduleOperatorVerdictFreezesNothing
+//	a memory that was replaced is not counted                        TestAMemoryThatWasReplacedDoesNotCount
+//	all have loaded before any commits                               TestScheduleCommitOneThenTailLost
+//	a cold start begins an era above all that are known              TestScheduleCommitOneThenTailLost
+//	nothing is granted in the wait                                   TestScheduleMinorityRecordCopiedThenClaimedInTheWait
+//	a cold start waits out the longest TTL that the nodes have seen  TestScheduleMinorityRecordCopiedThenClaimedInTheWait
+//	a cold start waits out the longest TTL that the replica has seen TestScheduleColdStartWaitsAsLongAsTheReplicaHasSeen
+//	a cold start waits also on what all have forgotten               TestScheduleColdStartWaitsOnSemaphoresThatAreForgotten
+//	nobody waits on durable nodes                                    TestScheduleComposeRestart
+//	a clock that was set back makes no lease longer                  TestScheduleClockSetBackBeforeAPowerCut
+//	all blank nodes are formed when the longest lease is over        TestScheduleAllBlankWhileAReplicaRemembers
+//	a node that was replaced is not taken back by itself             TestScheduleTwoInstancesOfOneNode
+//	an era that was only marked replaces nobody                      TestScheduleAbandonedMarkIsNotReplaced
+//	of two with one index the overtaken takes another                TestAnOvertakenNodeTakesTheFreeIndex
+//	a validity is short of the interval of a clock                   TestScheduleWideClockIntervalJump
+//	a look outside of the interval does not move it                  TestScheduleSmallClockStepsAddUp
+//	nodes keep how their clocks stand to each other                  TestScheduleClockJumpBeforeAReplicaStarts
+//	a node whose clock jumped is told so                             TestScheduleClockJumpBeforeAReplicaStarts
+//	a server that was started anew is out                            redisnode TestAProbeSaysWhyANodeDoesNotCount
+//	a server that was another's replica is out                       redisnode TestAProbeSaysWhyANodeDoesNotCount
 //
 // First come, first served, and nobody waits for what is free:
 //

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +33,8 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string][]string{} // by package
-	for _, m := range mutants {
+	rules, tests := slices.Concat(mutants, eraMutants), map[string][]string{} // tests by package
+	for _, m := range rules {
 		pkg, name := m.where()
 		name, _, _ = strings.Cut(name, "/")
 		tests[pkg] = append(tests[pkg], name)
@@ -44,7 +45,7 @@ func TestMutants(t *testing.T) {
 	for pkg, names := range tests {
 		mustPass(t, pkg, names)
 	}
-	for _, m := range mutants {
+	for _, m := range rules {
 		t.Run(m.rule+" in "+m.file, func(t *testing.T) {
 			t.Parallel()
 			m.mustBeNoticed(t)

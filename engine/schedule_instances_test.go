@@ -62,6 +62,32 @@ func TestScheduleReplacedInstanceAsSource(t *testing.T) {
 	})
 }
 
+// A memory that was replaced is none in a cold start: C was replaced by D, A has lost its memory, all are restarted -> with A, B and C an
+// operator has to decide, as D may have granted what they do not know.
+func TestAMemoryThatWasReplacedDoesNotCount(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.Close()
+		r2 := s.with(enginetest.NewServer(t, "D"), enginetest.Faults{Timeout: -1})
+		time.Sleep(12 * time.Second)
+		if states := r2.states(); states != "A up, B up, D up" {
+			t.Fatalf("with D the nodes are %s", states)
+		}
+		r2.Close()
+		forgets(s.a)
+		powerCut(s.b, s.c)
+		r3 := s.player2()
+		time.Sleep(20 * time.Second)
+		if _, nodes := r3.Nodes(); !strings.Contains(nodes[2].Reason, "only 1 of 3 nodes have a full memory of the cluster") {
+			t.Errorf("the nodes are %+v", nodes)
+		}
+		if r := record(s.b); r.State != engine.StateOK {
+			t.Errorf("B is %+v", r)
+		}
+	})
+}
+
 // different-node-lists: replicas with {A,B,C} and {A,B,D}, two of each -> one replacement, no fight, told on both.
 func TestScheduleDifferentNodeLists(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
