@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,17 +154,17 @@ const healedMax = 2 * time.Minute
 func (w *world) heal() {
 	for start := w.now(); !w.healed(); {
 		if w.now()-start > healedMax {
-			var told string
+			var told strings.Builder
 			for _, r := range w.replicas {
 				if e := r.current.Load(); e != nil {
 					_, nodes := e.Nodes()
-					told += fmt.Sprintf("\n%s: %+v", r.name, nodes)
+					fmt.Fprintf(&told, "\n%s: %+v", r.name, nodes)
 				}
 			}
 			for _, s := range w.servers() {
-				told += fmt.Sprintf("\n%s: %+v", s.Name(), record(s))
+				fmt.Fprintf(&told, "\n%s: %+v", s.Name(), record(s))
 			}
-			w.check(fmt.Errorf("%v after the last fault not all nodes vote:%s", healedMax, told))
+			w.check(fmt.Errorf("%v after the last fault not all nodes vote:%s", healedMax, told.String()))
 			return
 		}
 		if !w.sleep(100 * time.Millisecond) {
