@@ -78,6 +78,23 @@ var blobRules = []rule{
 		c.putBlob(pieces...)
 		c.equal("blobs", c.blobs(), []string{"0a", "0b"})
 	}},
+	{"a blob outlives what is removed of older eras", func(c *contract) {
+		c.expect(engine.SaysDone, c.freeze(1))
+		load := c.load(1)
+		load.Page = &engine.Page{}
+		c.expect(engine.SaysDone, load)
+		c.expect(engine.SaysDone, c.commit(1))
+		c.serving()
+		for _, sum := range []string{"6a", "70", "aa"} {
+			c.putBlob(blobOf(sum, sum)...)
+		}
+		for range 3 {
+			c.expect(engine.SaysDone, &engine.Note{Instances: make([]engine.Instance, 3), Offsets: make([]engine.Offset, 3)})
+		}
+		for _, sum := range []string{"6a", "70", "aa"} {
+			c.equal(sum, c.expect(engine.SaysDone, &engine.GetBlob{Sum: sum}).Data, sum)
+		}
+	}},
 	{"what a node never had it does not have", func(c *contract) {
 		c.form()
 		c.expect(engine.SaysNo, &engine.GetBlob{Sum: "0a"})

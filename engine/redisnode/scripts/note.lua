@@ -28,7 +28,7 @@ if next(fields) then
   write(fields)
 end
 
--- What a readmission has left behind is removed, a bit at each note: keys of other eras than the node's own.
+-- What a readmission has left behind is removed, a bit at each note: keys of other eras than the node's own. (Blobs have no era.)
 local old = call('HGET', KEYS[1], 'old')
 if old then
   local found, own_era, n = call('SCAN', old, 'COUNT', 2000), nil, 0
@@ -38,8 +38,8 @@ if old then
   end
   local prefix = KEYS[1]:sub(1, -5)
   for _, key in ipairs(found[2]) do
-    local era = key:sub(1, #prefix) == prefix and match(key, '^[%a-]+:(%d+)', #prefix + 1)
-    if era and era ~= own_era then
+    local kind, era = match(key, '^([%a-]+):(%d+)', #prefix + 1)
+    if era and key:sub(1, #prefix) == prefix and kind ~= 'blob' and era ~= own_era then
       call('UNLINK', key)
     end
   end
