@@ -134,6 +134,10 @@ func swapUnderLoad(t testing.TB, swaps int) {
 		t.Errorf("%d runtimes open, %d swaps", m.Runtimes, m.Swaps)
 	}
 	delete(faults, FaultOverloaded)
+	if usualEngine == Interpreter { // under the detector, interpreted: an answer may take longer than the longest deadline there is
+		delete(faults, FaultTimeout)
+		delete(faults, FaultBreakerOpen)
+	}
 	if len(faults) > 0 {
 		t.Errorf("faults %v", faults)
 	}

@@ -11,6 +11,9 @@ func newHost(t testing.TB, cfg Config) *Host {
 	if cfg.Store == nil {
 		cfg.Store = &Memory{}
 	}
+	if cfg.Engine == "" {
+		cfg.Engine = usualEngine
+	}
 	cfg.Directory = t.TempDir()
 	h, err := Open(cfg)
 	if err != nil {

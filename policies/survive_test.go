@@ -83,7 +83,7 @@ func collecting() (stop func()) {
 
 func TestCodeWithoutLoopsStopsAtTheDeadlineAndHoldsUpNoCollector(t *testing.T) {
 	// Not parallel: it measures pauses of the whole process.
-	h, loops := newHost(t, Config{}), newHost(t, Config{})
+	h, loops := newHost(t, Config{Engine: Compiler}), newHost(t, Config{Engine: Compiler})
 	nop, memory := bytes.Repeat([]byte{0x01}, 100), make([]byte, memoryMax)
 	for name, wasm := range map[string][]byte{
 		"doubling recursion": moodyLoop(func(w *wasm) []byte { return cat(i64(60), callTo(doubling(w)), drop) }),
@@ -138,7 +138,7 @@ func moodyLoop(code func(w *wasm) []byte) []byte {
 
 func TestHostFunctionsInARowStopAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	h, loops := newHost(t, Config{}), newHost(t, Config{})
+	h, loops := newHost(t, Config{Engine: Compiler}), newHost(t, Config{Engine: Compiler})
 	for name, code := range map[string]func(w *wasm) []byte{
 		"attrs_all": func(w *wasm) []byte {
 			all := w.host("attrs_all")
@@ -263,7 +263,7 @@ func bomb() []byte {
 
 func TestACompileBombIsRefusedAndHarmsNobody(t *testing.T) {
 	// Not parallel: it measures the memory of the whole process.
-	h := newHost(t, Config{})
+	h := newHost(t, Config{Engine: Compiler})
 	put(t, h, "p", moody())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
