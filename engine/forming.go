@@ -192,7 +192,10 @@ func (p *peer) takeRecord(a *Answer) {
 	if a.Err != nil || a.Node == nil {
 		return
 	}
-	if a.Node.State == StateOK {
+	p.mu.Lock()
+	own := p.probed && a.Node.RunID == p.probe.RunID && a.Node.Replid == p.probe.Replid // else it may be a copy of another's
+	p.mu.Unlock()
+	if own && a.Node.State == StateOK {
 		p.observe(a.Node.Era, a.Time, a.Sent, a.Received)
 	}
 	p.mu.Lock()
@@ -201,8 +204,9 @@ func (p *peer) takeRecord(a *Answer) {
 		return
 	}
 	p.noteTokenLocked(a.Node)
+	p.outdated = false
 	p.probe.Record, p.probe.Time, p.probe.Sent, p.probe.Received = a.Node, a.Time, a.Sent, a.Received
-	if a.Node.State == StateOK && !p.probe.Fatal && a.Node.RunID == p.probe.RunID && a.Node.Replid == p.probe.Replid {
+	if own && a.Node.State == StateOK && !p.probe.Fatal {
 		p.probe.Refusal = nil
 	}
 }
