@@ -97,6 +97,12 @@ var sentinels = []struct {
 	{engine.ErrInProgress, kindQuorumUnavailable},
 }
 
+// advice is told behind what the engine says.
+var advice = map[kind]string{
+	kindUnknownSemaphore: "; declare it (PUT), or ask for a permit with create",
+	kindSemaphoreInUse:   "; break=true breaks their leases",
+}
+
 // problemOf maps every error to what a client sees of it. What it does not know is internal: its
 // text stays in the log.
 func problemOf(err error) *problem {
@@ -126,7 +132,7 @@ func problemOf(err error) *problem {
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			p := newProblem(s.kind, "%s", s.err.Error())
+			p := newProblem(s.kind, "%s", s.err.Error()+advice[s.kind])
 			p.cause = err
 			return p
 		}

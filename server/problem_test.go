@@ -22,14 +22,14 @@ func TestEveryErrorOfTheEngineHasItsProblem(t *testing.T) {
 		kind   string
 		extra  string
 	}{
-		{engine.ErrUnknownSemaphore, 404, "unknown_semaphore", `{}`},
+		{engine.ErrUnknownSemaphore, 404, "unknown_semaphore", `{"detail":"there is no such semaphore; declare it (PUT), or ask for a permit with create"}`},
 		{engine.ErrQuorumUnavailable, 503, "quorum_unavailable", `{}`},
 		{engine.ErrNotConfirmed, 503, "quorum_unavailable", `{"detail":"not confirmed by a quorum yet; the server keeps trying"}`},
 		{engine.ErrInProgress, 503, "quorum_unavailable", `{}`},
 		{engine.ErrDraining, 503, "draining", `{}`},
 		{engine.ErrTooManyWaiters, 429, "too_many_waiters", `{}`},
 		{engine.ErrRevMismatch, 412, "rev_mismatch", `{}`},
-		{engine.ErrSemaphoreInUse, 409, "semaphore_in_use", `{}`},
+		{engine.ErrSemaphoreInUse, 409, "semaphore_in_use", `{"detail":"the semaphore has holders; break=true breaks their leases"}`},
 		{engine.ErrUnknownLease, 404, "unknown_lease", `{}`},
 		{engine.ErrLeaseExpired, 410, "lease_expired", `{}`},
 		{engine.ErrLeaseReleased, 410, "lease_released", `{}`},
