@@ -58,6 +58,7 @@ type Semaphore struct {
 // Status is what a semaphore does now. Limit = InUse + Cooling + Available - OverCommitted.
 type Status struct {
 	InUse, Cooling, Available, OverCommitted int
+	GrantingIn                               time.Duration // nothing is granted before, after a cold start; 0: no such wait
 	Waiting                                  int           // of all replicas
 	OldestWait                               time.Duration // of all replicas; 0: nobody waits
 	NextExpiry                               time.Duration // until the next lease ends by itself; 0: none will
@@ -116,7 +117,7 @@ type Lease struct {
 type Refusal struct {
 	Limit, InUse, Waiting, Ahead int
 	Paused                       bool
-	Resting                      bool          // after a cold start: nothing is granted before leases that the nodes may have forgotten have ended
+	Resting                      time.Duration // after a cold start: nothing is granted before leases that the nodes may have forgotten have ended
 	RetryAfter                   time.Duration // when trying again may help; > 0
 	Ticket                       string        // of one that has waited: resumes its place on any replica, for TicketValid
 	PlaceKept                    time.Duration // for so long its key resumes its place here; 0: it has none

@@ -39,7 +39,7 @@ type attempt struct {
 	toldFence int64 // the largest fence that was told when it began
 	nextEnd   []time.Duration
 	frees     []int
-	beyond    []bool // by node: slots beyond the limit are in use there
+	beyond    []int // by node: how many slots beyond the limit are in use there
 	more      bool
 	round     int    // 0: the claim; then mends
 	under     Ballot // of mends: the definition that the slots were voted for under
@@ -65,7 +65,7 @@ func (s *semaphore) claim(r *Request, start int) {
 	a := &attempt{
 		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
 		eras: make([]int64, n), ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
-		toldFence: s.toldFence, says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]bool, n),
+		toldFence: s.toldFence, says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]int, n),
 	}
 	by := newID()
 	a.op = &Claim{
@@ -182,7 +182,7 @@ func (a *attempt) cast(i int, ans *Answer) {
 		b.Kind = quorum.No
 		a.nextEnd[i], a.more = ans.NextEnd, a.more || ans.More
 	}
-	a.frees[i], a.beyond[i] = ans.Free, len(ans.Beyond) > 0
+	a.frees[i], a.beyond[i] = ans.Free, ans.Beyond.Len()
 	a.ballots[i] = b
 }
 

@@ -81,7 +81,7 @@ func (e *Engine) probes() (probes []*Probe, heard int) {
 	probes = make([]*Probe, len(e.peers))
 	for i, p := range e.peers {
 		p.mu.Lock()
-		if p.probed {
+		if p.probed && !p.outdated {
 			pr := p.probe
 			probes[i] = &pr
 		}

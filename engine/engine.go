@@ -62,6 +62,7 @@ type Engine struct {
 	fatal      error
 	secretLost bool          // the nodes have forgotten it: it is written again
 	blankSince time.Duration // since when all nodes are known to have forgotten everything; 0: they have not
+	blankAt    time.Time     // the same for people
 	notedAt    time.Duration // when nodes were last told of each other
 	recovering map[int]bool  // positions of nodes that an operator has given up; nil: none
 	allHeard   bool

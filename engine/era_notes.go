@@ -7,8 +7,8 @@ import (
 // noteEvery is how often nodes are told of each other's clocks.
 const noteEvery = 10 * time.Second
 
-// tellNodes tells the nodes that vote of each other: which instance is in use where, at once where one does not know; and how
-// their clocks stand to each other, every 10 s. It does not wait: the next time will do.
+// tellNodes tells the nodes that vote of each other: which instance is in use where, and how long leases may last, at once where one does
+// not know; and how their clocks stand to each other, every 10 s. It does not wait: the next time will do.
 func (e *Engine) tellNodes(probes []*Probe) {
 	now := e.cfg.Now()
 	voters := e.voters()
@@ -17,14 +17,15 @@ func (e *Engine) tellNodes(probes []*Probe) {
 		r := probes[p.pos].Record
 		instances[r.Index] = Instance{Era: r.Era, Nonce: r.Instance, Address: p.node.Name()}
 	}
+	longest := e.longestSeen()
 	due := e.notedAt == 0 || now-e.notedAt >= noteEvery
 	if due {
 		e.notedAt = now
 	}
 	for _, p := range voters {
 		r := probes[p.pos].Record
-		if due || unknown(r, instances) {
-			note := &Note{Instances: instances, Offsets: e.offsets(p, r, voters, probes)}
+		if due || unknown(r, instances) || r.Longest < longest && longest > claimTTLMax {
+			note := &Note{Instances: instances, Offsets: e.offsets(p, r, voters, probes), Longest: longest}
 			p.node.Send(p.call(note, 0, nil, func(*Answer) {}))
 		}
 	}

@@ -72,7 +72,7 @@ func (e *Engine) planWithoutQuorum(probes []*Probe, all []*standing) plan {
 	case foreign:
 		return plan{next: "an operator has to see to it: nodes of two clusters are listed"}
 	case blank == len(probes):
-		return e.planAnew()
+		return e.planAnew(given != nil)
 	case memories < e.quorum && given == nil:
 		return plan{next: fmt.Sprintf("only %d of %d nodes have a full memory of the cluster, %d are needed: the others may be in use with another "+
 			"list of nodes. `permitd nodes recover` goes on with what is left", memories, len(probes), e.quorum)}
@@ -81,20 +81,21 @@ func (e *Engine) planWithoutQuorum(probes []*Probe, all []*standing) plan {
 }
 
 // planAnew is for when all nodes answer and none remembers the cluster that this replica has seen: nobody knows any more what
-// is held, so the longest lease is waited out.
-func (e *Engine) planAnew() plan {
+// is held, so the longest lease is waited out, unless an operator knows better.
+func (e *Engine) planAnew(decided bool) plan {
 	now := e.cfg.Now()
 	e.mu.Lock()
 	if e.blankSince == 0 {
-		e.blankSince = now
+		e.blankSince, e.blankAt = now, time.Now()
 	}
-	left := e.blankSince - now
+	since, at := e.blankSince, e.blankAt
 	e.mu.Unlock()
-	left += e.longestSeen()
-	if left <= 0 {
+	longest := e.longestSeen()
+	if decided || now-since >= longest {
 		return plan{kind: planForm}
 	}
-	return plan{next: fmt.Sprintf("all nodes have lost their memory; leases may be held for up to %v, then a new cluster is formed", left.Round(time.Second))}
+	return plan{next: fmt.Sprintf("all nodes have lost their memory; leases may be held until %s, then a new cluster is formed. "+
+		"`permitd nodes recover` does it at once", at.Add(longest).UTC().Format(time.DateTime+" MST"))}
 }
 
 // memories counts the full memories of the cluster, one an index, less those that the records show as replaced: elsewhere another
@@ -206,13 +207,4 @@ func (e *Engine) givenUp() map[int]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.recovering)
-}
-
-// longestSeen is the longest TTL that this replica has seen, as long as a claim may be at least.
-func (e *Engine) longestSeen() time.Duration {
-	longest := claimTTLMax
-	for _, ttl := range e.longestTTLs() {
-		longest = max(longest, ttl)
-	}
-	return longest
 }

@@ -389,7 +389,7 @@ type Answer struct {
 	Definition Ballot        // of the accepted definition; zero: none
 	Beyond     quorum.Slots  // claim: slots in use at or beyond the limit
 	Free       int           // free slots below the bound, after the operation; of line too
-	NextEnd    time.Duration // of a refused claim: until the next end of a lease, of cooling, of a wait or pass-over; 0: none is known
+	NextEnd    time.Duration // of a refused claim: until a wait ends, else until the next end of a lease, of cooling or pass-over; 0: none is known
 
 	// Of claim, release, line: the line as it is now.
 	Place     Order // this replica's own place, zero: none
@@ -449,7 +449,8 @@ type ViewPage struct {
 	Places     []Placed  // first page only
 	LastFence  int64
 	LongestTTL time.Duration
-	Next       string // "": this was the last page
+	Wait       time.Duration // until the node grants anything after a cold start; 0: it does
+	Next       string        // "": this was the last page
 }
 
 // Cooling is what min_hold still keeps from being granted.

@@ -73,10 +73,12 @@ type Suspend struct {
 }
 
 // Note tells an ok node what is known of the others: which instance is in use for each index, which is taken where it is
-// of a larger era than the one known or the same in another place, and how their clocks stand to its own. SaysDone.
+// of a larger era than the one known or the same in another place, how their clocks stand to its own, and how long leases may last.
+// SaysDone.
 type Note struct {
-	Instances []Instance // by index; without an era: not known
-	Offsets   []Offset   // by index; zero: not known
+	Instances []Instance    // by index; without an era: not known
+	Offsets   []Offset      // by index; zero: not known
+	Longest   time.Duration // the longest TTL of a lease that is known of; the node keeps the largest
 }
 
 func (*Freeze) op() string  { return "freeze" }
@@ -119,7 +121,8 @@ type NodeRecord struct {
 	Offsets    []Offset   // by index; nil: none yet
 	Pending    *Pending   // laid down by Load, not committed
 	FenceFloor int64
-	WaitEnd    int64 // after a cold start nothing is granted before; node clock, µs; 0: none
+	Longest    time.Duration // of Note
+	WaitEnd    int64         // after a cold start nothing is granted before; node clock, µs; 0: none
 }
 
 // Marked is by whose token an era was marked.

@@ -36,6 +36,7 @@ type peer struct {
 	seenIn   int64 // the era in which the clock was seen so: a later one may have another clock
 	probe    Probe // the last one
 	probed   bool  // there was one on this connection
+	outdated bool  // the node has since said that it is out
 	heard    bool  // there was one, or a failure to connect, since the start
 	status   NodeStatus
 	jumped   bool // its clock jumped in the era seenIn: it does not count any more
@@ -94,7 +95,7 @@ func (p *peer) receive(a *Answer, h *Header) {
 	}
 	switch a.Says {
 	case SaysOut:
-		p.setOut(fmt.Sprintf("its record says %s: %s", a.State, a.Reason))
+		p.turnedAway(a)
 		a.Err = fmt.Errorf("%w: %s %s", ErrOut, a.State, a.Reason)
 	case SaysStale, SaysLate:
 		a.Err = fmt.Errorf("%w (%s)", errBehind, a.Says)
@@ -118,6 +119,21 @@ func (p *peer) clockAt(t time.Duration) quorum.Interval {
 
 // setOut stops asking the node until its next probe says otherwise.
 func (p *peer) setOut(reason string) { p.setAside(nodeOut, reason) }
+
+// turnedAway stops asking the node, since it has said that it is out. What it looked like before is not true any more.
+func (p *peer) turnedAway(a *Answer) {
+	p.mu.Lock()
+	p.outdated = true
+	p.mu.Unlock()
+	switch {
+	case a.State == "":
+		p.setOut("its memory is gone")
+	case a.Reason == "":
+		p.setOut("its record says " + a.State)
+	default:
+		p.setOut(fmt.Sprintf("its record says %s: %s", a.State, a.Reason))
+	}
+}
 
 // setAside does so in another state than out.
 func (p *peer) setAside(state, reason string) {
@@ -155,13 +171,14 @@ func (p *peer) Probed(pr Probe, _ bool) {
 	r := pr.Record
 	if r != nil && r.Cluster != "" && r.Cluster == p.e.clusterID() {
 		p.e.learn(r.Known)
+		p.e.heardTTL(r.Longest)
 		if pr.Refusal == nil && r.State == StateOK {
 			p.observe(r.Era, pr.Time, pr.Sent, pr.Received)
 		}
 	}
 	p.mu.Lock()
 	p.noteTokenLocked(pr.Record)
-	p.probe, p.probed, p.heard = pr, true, true
+	p.probe, p.probed, p.heard, p.outdated = pr, true, true, false
 	p.status.Latency = pr.Received - pr.Sent
 	p.status.ClockOffset = time.Duration(pr.Time)*time.Microsecond - time.Duration(time.Now().UnixNano()) + (p.e.cfg.Now() - (pr.Sent+pr.Received)/2)
 	p.mu.Unlock()

@@ -58,6 +58,9 @@ func (e *Engine) recoverGives(given map[int]bool) []string {
 			gives = append(gives, "nothing of "+name+": it has lost its memory already")
 		}
 	}
+	if memories == 0 && len(given) == 0 && len(gives) == len(e.peers) {
+		return append(gives, "all leases: whoever holds one may still do so, and its permits are granted again")
+	}
 	if memories < e.quorum {
 		gives = append(gives, fmt.Sprintf("leases and definitions that only the other nodes knew: %d full memories are left, %d would be needed to be sure. "+
 			"No semaphore grants anything before the longest lease seen on it has ended, a minute at least", memories, e.quorum))

@@ -262,12 +262,13 @@ func (r *Request) refuse(now time.Duration) {
 	ref := Refusal{
 		Limit: s.limit(), InUse: s.inUse,
 		Waiting: s.line.waiters + s.elsewhere, Ahead: s.line.ahead(r) + s.before,
-		Paused: s.def != nil && s.def.Definition.Paused, Resting: s.resting,
+		Paused: s.def != nil && s.def.Definition.Paused, Resting: max(0, s.restsUntil-now),
 	}
 	after := retryAfterMin
 	if next := s.recheckAt - now; s.recheckAt > 0 && next > after {
 		after = next
 	}
+	after = max(after, ref.Resting)
 	ref.RetryAfter = min(after+random(after), retryAfterMax)
 	if r.ask.Wait > 0 || r.resumes {
 		ref.Ticket = r.ticket(now)

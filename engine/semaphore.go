@@ -31,7 +31,7 @@ type semaphore struct {
 	givingBack []int                   // by node: give-backs under way there
 	free       int                     // free slots, as last told, less what was claimed since
 	inUse      int                     // as last told
-	resting    bool                    // likewise: nothing is granted, free slots or not; the wait after a cold start
+	restsUntil time.Duration           // likewise: nothing is granted before, free slots or not; the wait after a cold start
 	freeSeen   int                     // free slots, as last told …
 	freeAt     time.Duration           // … and when
 	fence      int64                   // the largest seen

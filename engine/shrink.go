@@ -27,7 +27,7 @@ func (s *semaphore) boundFor() (int, Ballot) {
 func (s *semaphore) noteBeyond(a *attempt) {
 	beyond := s.shrink.bound > 0
 	for i, b := range a.ballots {
-		beyond = beyond || b.Kind >= quorum.No && a.beyond[i]
+		beyond = beyond || b.Kind >= quorum.No && a.beyond[i] > 0
 	}
 	if beyond {
 		s.readBound()

@@ -25,6 +25,7 @@ type sight struct {
 	coolFor  map[string]time.Duration
 	places   map[string]Placed // by replica
 	longest  time.Duration
+	waits    []time.Duration // before a node grants anything; of those that answered
 
 	leftovers []string // leases with an attempt that Q nodes can not have and nobody has touched for a while
 }
@@ -110,6 +111,7 @@ func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
 			g.ballot, latest = page.Definition, page.Value
 		}
 		g.longest = max(g.longest, page.LongestTTL)
+		g.waits = append(g.waits, page.Wait)
 		for _, r := range page.Leases {
 			key := [2]string{r.Lease, r.By}
 			if s := seen[key]; s == nil {
@@ -133,6 +135,7 @@ func (e *Engine) together(name string, pages []*ViewPage) (*sight, error) {
 	if g.answered < e.quorum {
 		return nil, ErrQuorumUnavailable
 	}
+	slices.Sort(g.waits)
 	for _, s := range seen {
 		if quorum.MayHold(len(e.peers), g.answered, s.seen) {
 			g.leases = append(g.leases, *s)
@@ -161,7 +164,7 @@ func (s *seenLease) add(r Record) {
 
 // status counts. Each slot counts once, though two attempts of one lease may be seen while they cross.
 func (e *Engine) status(name string, g *sight) Status {
-	st := Status{Leases: len(g.leases), LongestTTL: g.longest}
+	st := Status{Leases: len(g.leases), LongestTTL: g.longest, GrantingIn: g.waits[e.quorum-1]}
 	var used, cool quorum.Slots
 	for _, l := range g.leases {
 		used = used.Union(l.Slots)

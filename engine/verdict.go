@@ -88,26 +88,35 @@ func maskSays(all []Says, want Says) (mask uint64) {
 // noteFree learns from a verdict, whose request claims no more, how many slots are free: so many that Q nodes have as many.
 // Behind others none is free for us.
 func (s *semaphore) noteFree(a *attempt) {
-	var frees []int
-	behind, resting := false, 0
+	var frees, beyond []int
+	var rests []time.Duration
+	behind := false
 	for i, b := range a.ballots {
 		if b.Kind >= quorum.No {
 			if a.says[i] == SaysFull && a.frees[i] >= a.r.weight {
-				resting++
+				rests = append(rests, a.nextEnd[i])
 			}
-			frees = append(frees, a.frees[i])
+			frees, beyond = append(frees, a.frees[i]), append(beyond, a.beyond[i])
 			behind = behind || a.says[i] == SaysBehind
 		}
 	}
 	if len(frees) < s.e.quorum {
 		return
 	}
-	s.resting = resting >= s.e.quorum
+	now := s.e.cfg.Now()
 	slices.Sort(frees)
 	free := frees[len(frees)-s.e.quorum]
-	s.freeSeen, s.freeAt = free, s.e.cfg.Now()
+	s.freeSeen, s.freeAt, s.restsUntil = free, now, 0
+	if len(rests) >= s.e.quorum {
+		slices.Sort(rests)
+		s.restsUntil = now + rests[s.e.quorum-1]
+	}
 	if s.def != nil {
 		s.inUse = max(0, s.limit()-free)
+	}
+	if a.op.Bound == 0 { // below a bound so many are free that those beyond the limit are counted
+		slices.Sort(beyond)
+		s.inUse += beyond[len(beyond)-s.e.quorum]
 	}
 	s.free = 0
 	if !behind && s.before == 0 {

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/permitd/permitd/engine"
 )
@@ -115,6 +116,12 @@ var formingRules = []rule{
 		mark(8, 1, 9, 5, engine.SaysNo) // its own era it takes from nobody
 		mark(8, 2, 10, 6, engine.SaysDone)
 		mark(10, 2, 9, 6, engine.SaysNo)
+	}},
+	{"the longest TTL that a node was told of only grows", func(c *contract) {
+		c.form()
+		for _, told := range []struct{ ttl, want time.Duration }{{0, 0}, {time.Hour, time.Hour}, {time.Minute, time.Hour}, {7 * 24 * time.Hour, 7 * 24 * time.Hour}} {
+			c.equal("longest", c.expect(engine.SaysDone, &engine.Note{Longest: told.ttl}).Node.Longest, told.want)
+		}
 	}},
 	{"a memory is committed whole or not at all", func(c *contract) {
 		c.expect(engine.SaysDone, c.freeze(1))

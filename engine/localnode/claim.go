@@ -96,8 +96,8 @@ func (v *visit) claimCopy(l *lease, op *engine.Claim) engine.Says {
 	return engine.SaysGranted
 }
 
-// tellNextEnd tells a refused claim when asking again may help: at the end of a lease, of cooling or of a wait, or when the
-// place before it is passed over.
+// tellNextEnd tells a refused claim when asking again may help: at the end of a wait, else at the end of a lease or of cooling, or
+// when the place before it is passed over.
 func (v *visit) tellNextEnd() {
 	a, m := v.answer, v.semaphore
 	switch a.Says {
@@ -106,11 +106,11 @@ func (v *visit) tellNextEnd() {
 		return
 	}
 	next := min(m.lapses.first(), m.cooling.first())
-	if wait := v.waitEnd(); v.now < wait {
-		next = min(next, wait)
-	}
 	if p := m.placeOf(a.BeforeIs.Replica); p != nil && p.Order == a.BeforeIs {
 		next = min(next, p.passed)
+	}
+	if wait := v.waitEnd(); v.now < wait {
+		next = wait
 	}
 	if next != never {
 		a.NextEnd = until(v.now, next)

@@ -59,5 +59,8 @@ func (v *visit) note(op *engine.Note) {
 			v.setRecord(func(r *engine.NodeRecord) { r.Offsets = withIndex(r.Offsets, n, i, o) })
 		}
 	}
+	if op.Longest > v.record.Longest {
+		v.setRecord(func(r *engine.NodeRecord) { r.Longest = op.Longest })
+	}
 	v.answer.Says, v.answer.Node = engine.SaysDone, v.record
 }

@@ -30,7 +30,9 @@ func (v *visit) find(op *engine.Find) {
 // view reads a page of a semaphore. The leases come in the order of their ids, and the cursor is the last id of the page before.
 func (v *visit) view(op *engine.View) {
 	m := v.semaphore
-	page := &engine.ViewPage{Definition: m.ballot, Value: m.value, LastFence: m.lastFence, LongestTTL: micros(m.longestTTL)}
+	page := &engine.ViewPage{
+		Definition: m.ballot, Value: m.value, LastFence: m.lastFence, LongestTTL: micros(m.longestTTL), Wait: until(v.now, v.waitEnd()),
+	}
 	count := pageLen(op.Count)
 	m.leases.Ascend(op.Cursor, func(id string, l *lease) bool {
 		if id == op.Cursor {

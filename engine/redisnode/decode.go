@@ -130,7 +130,7 @@ func (r *reply) find(a *engine.Answer, lease string) {
 
 func (r *reply) view(a *engine.Answer) {
 	f := &r.head
-	v := &engine.ViewPage{LastFence: f.number(), LongestTTL: f.duration()}
+	v := &engine.ViewPage{LastFence: f.number(), LongestTTL: f.duration(), Wait: f.left(a.Time)}
 	a.View = v
 	cooling, places := f.int(), f.int()
 	v.Next = r.take()

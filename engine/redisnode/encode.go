@@ -328,6 +328,7 @@ func (e *encoder) accept(a *arguments, c *engine.Call, op *engine.Accept) {
 func (e *encoder) note(a *arguments, c *engine.Call, op *engine.Note) {
 	e.node(a, op)
 	e.stamp(a, c)
+	a.number(op.Longest.Microseconds())
 	for i := range max(len(op.Instances), len(op.Offsets)) {
 		p := a.next()
 		if i < len(op.Instances) && op.Instances[i].Era > 0 {

@@ -47,7 +47,7 @@ func recordOf(values map[string]string) (*engine.NodeRecord, error) {
 	r := &engine.NodeRecord{
 		Format: int(number("format")), N: int(number("n")), Index: int(number("index")), FenceFloor: number("floor"),
 		RunID: values["run_id"], Replid: values["replid"], State: values["state"], Reason: values["reason"],
-		EverOK: values["ever_ok"] == "1", WaitEnd: number("wait"),
+		EverOK: values["ever_ok"] == "1", WaitEnd: number("wait"), Longest: time.Duration(number("longest")) * time.Microsecond,
 	}
 	cluster, known, instance, token := read("cluster"), read("known"), read("instance"), read("token")
 	r.Cluster, r.Known, r.Instance, r.Token = cluster.text(), known.eras(), instance.text(), token.ballot()

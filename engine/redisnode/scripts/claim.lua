@@ -86,19 +86,19 @@ if line then
   line.wake('')
 end
 
--- How long it is until the next end of a lease, of cooling, of a wait, or until the place before is passed over, µs.
+-- How long it is until a wait ends, else until the next end of a lease, of cooling, or until the place before is passed over, µs.
 local next_end = ''
 if refused then
   local first = math.min(tonumber(call('ZRANGE', KEYS[4], '0', '0', 'WITHSCORES')[2] or never),
     tonumber(call('ZRANGE', KEYS[5], '0', '0', 'WITHSCORES')[2] or never))
-  if s.wait and now < s.wait then
-    first = math.min(first, s.wait)
-  end
   if behind then
     local _, head = line.of(behind.replica)
     if head and head.order == behind.order and head.passed then
       first = math.min(first, head.passed)
     end
+  end
+  if s.wait and now < s.wait then
+    first = s.wait
   end
   next_end = first < never and format('%.0f', math.max(0, first - now)) or ''
 end

@@ -2,15 +2,15 @@
 -- note remembers what is known of the other nodes; see engine.Note.
 --
 -- KEYS    node
--- ARGV    head, at, then of each index by turns: its instance, "era nonce address" or '', and its offset, "lo hi era" in µs or ''
+-- ARGV    head, at, the longest TTL in µs, then of each index by turns: its instance, "era nonce address" or '', and its offset, "lo hi era" in µs or ''
 -- replies "<says> <time> <more>" and the fields of the record with their values
 --
 -- with now text admit record
 
 local _, commas = r.known:gsub(',', '')
 local fields = {}
-for i = 3, math.min(#ARGV, 2 * commas + 4), 2 do
-  local index = format('%d', (i - 3) / 2)
+for i = 4, math.min(#ARGV, 2 * commas + 5), 2 do
+  local index = format('%d', (i - 4) / 2)
   local era, nonce = match(ARGV[i], '^(%d+) (%S*)')
   if era then
     local known = call('HGET', KEYS[1], 'instance:' .. index) or '0  '
@@ -23,6 +23,9 @@ for i = 3, math.min(#ARGV, 2 * commas + 4), 2 do
   if lo then
     fields['offset:' .. index] = lo .. ' ' .. hi .. ' ' .. stamp .. ' ' .. of
   end
+end
+if tonumber(ARGV[3]) > tonumber(call('HGET', KEYS[1], 'longest') or 0) then
+  fields.longest = ARGV[3]
 end
 if next(fields) then
   write(fields)

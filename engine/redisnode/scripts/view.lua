@@ -6,9 +6,9 @@
 --
 -- KEYS    node, semaphore, used, ends, cooling
 -- ARGV    head, at, '', cursor ('' at first), count (of leases)
--- replies "<says> <time> <more> <last fence> <longest TTL> <how many cool> <how many places>", the next cursor ('' at the
---         end), the definition as in semaphore.lua, its data, of what cools "slots lease" and the end by turns, the places as in
---         line.lua, and the leases, id and record by turns
+-- replies "<says> <time> <more> <last fence> <longest TTL> <end of the wait> <how many cool> <how many places>", the next cursor
+--         ('' at the end), the definition as in semaphore.lua, its data, of what cools "slots lease" and the end by turns, the
+--         places as in line.lua, and the leases, id and record by turns
 --
 -- with now text admit slots lease twice semaphore line end
 
@@ -60,5 +60,5 @@ if page[1] then
   end
 end
 
-reply[1] = finish('done') .. ' ' .. s.fence .. ' ' .. s.longest .. ' ' .. #cooling / 2 .. ' ' .. place_count
+reply[1] = finish('done') .. ' ' .. s.fence .. ' ' .. s.longest .. ' ' .. format('%.0f', s.wait or 0) .. ' ' .. #cooling / 2 .. ' ' .. place_count
 return reply

@@ -14,6 +14,7 @@
 --            offset:<index>      "lo hi at era": how far its clock was ahead at this one's time at, in which era of its; µs
 --            pending             "counter replica n index known cluster wait pages complete", laid down by load, not committed
 --            floor               the fence floor, µs
+--            longest             the longest TTL of a lease that a replica has told of, µs
 --            wait                after a cold start nothing is granted before, µs; 0: it may be
 --            head                "state index known cluster", what every other operation compares
 --            short, long         see tombstones.lua
