@@ -72,7 +72,7 @@ func TestTheGoPackageReadsAllAttributes(t *testing.T) {
 
 func TestSwapsOfAGoGuestUnderLoad(t *testing.T) {
 	// Not parallel: it measures the memory of the whole process.
-	swapUnderLoad(t, 100/slowness)
+	swapUnderLoad(t, 50/slowness)
 }
 
 // swapUnderLoad replaces a Go guest so often under the calls of eight.

@@ -205,7 +205,7 @@ func TestWrongConfigurationsAreRefusedInAllLanguages(t *testing.T) {
 		for language, wasm := range languages(t, name) {
 			t.Run(name+" in "+language, func(t *testing.T) {
 				t.Parallel()
-				m, err := Load(t.Context(), Compiler, bytes.NewReader(wasm))
+				m, err := Load(t.Context(), usualEngine, bytes.NewReader(wasm))
 				if err != nil {
 					t.Fatal(err)
 				}
