@@ -118,10 +118,13 @@ func (w *world) up(s *enginetest.Server) bool {
 	return s.Answers() && r != nil && r.State == "ok" && r.RunID == s.RunID()
 }
 
+// spoilsMax is longer than any trouble takes until a memory or a clock is spoiled.
+const spoilsMax = 6 * time.Second
+
 // minority picks a server whose memory or clock may be spoiled: of a minority at a time, so it is nil until all replicas count all nodes
 // again after the last time.
 func (w *world) minority(d dice) *enginetest.Server {
-	if w.plan.nodes == 1 || !w.healed() || w.now() < w.spoiled+time.Second {
+	if w.plan.nodes == 1 || !w.healed() || w.spoiled > 0 && w.now() < w.spoiled+spoilsMax {
 		return nil
 	}
 	w.spoiled = w.now()
