@@ -445,6 +445,27 @@ func TestScheduleAllBlankWhileAReplicaRemembers(t *testing.T) {
 	})
 }
 
+func TestAnOperatorNeedNotWaitForNodesThatAreAllBlank(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.acquire(engine.Ask{TTL: time.Hour})
+		old := record(s.a).Cluster
+		forgets(s.Servers...)
+		time.Sleep(healing)
+		gives, err := r1.Recover(nil, false, "test")
+		if last := gives[len(gives)-1]; err != nil || !strings.Contains(last, "all leases") {
+			t.Fatal(gives, err)
+		}
+		s.healed(r1)
+		if r := record(s.a); r.Cluster == old {
+			t.Errorf("A is %+v", r)
+		}
+		create := engine.Definition{Limit: 1}
+		r1.acquire(engine.Ask{Create: &create})
+	})
+}
+
 // forming-blank-after-load: a node of a forming lost everything after its load -> one cluster; the id of a node that was ok stays.
 func TestScheduleFormingBlankAfterLoad(t *testing.T) {
 	for _, committed := range []bool{false, true} {
