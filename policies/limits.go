@@ -46,11 +46,10 @@ const (
 	TimeoutUsual   = 50 * time.Millisecond // of one evaluation
 	TimeoutMin     = 20 * time.Millisecond // less kills healthy instances on a busy machine
 	TimeoutMax     = 500 * time.Millisecond
-	startTimeMax   = 500 * time.Millisecond // of the start function, _initialize and configure together
-	slotWaitMax    = 20 * time.Millisecond  // for a slot; then a call is overloaded
-	compileWorkMax = 5 * time.Second        // of the child, on all cores together
-	compileTimeMax = 20 * time.Second       // of the child, by the wall: it is the least of all that wants a core
-	loadAgain      = 30 * time.Second       // after a version could not be loaded
+	slotWaitMax    = 20 * time.Millisecond // for a slot; then a call is overloaded
+	compileWorkMax = 5 * time.Second       // of the child, on all cores together
+	compileTimeMax = 20 * time.Second      // of the child, by the wall: it is the least of all that wants a core
+	loadAgain      = 30 * time.Second      // after a version could not be loaded
 	ttlMinUsual    = time.Second
 	ttlMaxUsual    = time.Hour
 )
@@ -70,3 +69,7 @@ const (
 	PoliciesMax  = 256 // names
 	versionsKept = 5   // of a policy, to go back to
 )
+
+// startTimeMax bounds the start function, _initialize and configure together. A variable for tests under the race detector alone, which
+// stretches it.
+var startTimeMax = 500 * time.Millisecond
