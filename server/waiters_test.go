@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,13 +61,13 @@ func TestAPlaceThatIsKeptIsListedAsThatOfOneWhoIsAway(t *testing.T) {
 		}()
 		synctest.Wait()
 		for _, want := range []string{"anna false, berta true, ", "berta true, "} {
-			var got string
+			var got strings.Builder
 			for _, w := range s.waiters(t, 10) {
 				w := w.(map[string]any)
-				got += fmt.Sprint(w["holder"], " ", w["present"], ", ")
+				fmt.Fprint(&got, w["holder"], " ", w["present"], ", ")
 			}
-			if got != want {
-				t.Errorf("%q, want %q", got, want)
+			if got.String() != want {
+				t.Errorf("%q, want %q", got.String(), want)
 			}
 			if sem, err := s.client.Semaphore(t.Context(), "db"); err != nil || sem.Status.Waiting != 1 { // who is away is not counted
 				t.Errorf("%+v, %v", sem.Status, err)
