@@ -19,7 +19,7 @@ func TestARefusalSaysWhyPermitsThatAreFreeAreNotGranted(t *testing.T) {
 		r1.declare(engine.Definition{Limit: 3})
 		if r := r1.ask(engine.Ask{Permits: 3}); r.mustHold().Weight == 3 {
 			refusal := r1.ask(engine.Ask{}).mustBeRefused()
-			if refusal.Resting || refusal.Paused || refusal.InUse != 3 {
+			if refusal.Resting > 0 || refusal.Paused || refusal.InUse != 3 {
 				t.Errorf("all are held: %+v", refusal)
 			}
 			r.Cancel()
@@ -28,14 +28,18 @@ func TestARefusalSaysWhyPermitsThatAreFreeAreNotGranted(t *testing.T) {
 			s.rest(server, time.Minute)
 		}
 		time.Sleep(2 * time.Second)
-		if refusal := r1.ask(engine.Ask{}).mustBeRefused(); !refusal.Resting || refusal.InUse != 0 {
+		refusal := r1.ask(engine.Ask{}).mustBeRefused()
+		if refusal.Resting < 57*time.Second || refusal.Resting > 58*time.Second || refusal.InUse != 0 || refusal.RetryAfter < 30*time.Second {
 			t.Errorf("after a cold start: %+v", refusal)
+		}
+		if st := r1.status(); st.Available != 3 || st.GrantingIn < 57*time.Second || st.GrantingIn > 58*time.Second {
+			t.Errorf("after a cold start the status is %+v", st)
 		}
 		time.Sleep(time.Minute)
 		r1.acquire(engine.Ask{})
 		def := engine.Definition{Limit: 3, Paused: true}
 		r1.declare(def)
-		if refusal := r1.ask(engine.Ask{}).mustBeRefused(); refusal.Resting || !refusal.Paused {
+		if refusal := r1.ask(engine.Ask{}).mustBeRefused(); refusal.Resting > 0 || !refusal.Paused {
 			t.Errorf("paused: %+v", refusal)
 		}
 	})

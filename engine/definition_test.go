@@ -213,6 +213,9 @@ func TestWhileASlotBeyondTheLimitIsInUseGrantsStayBelowTheBound(t *testing.T) {
 		if st := r1.status(); st.InUse != 1 || st.Available != 1 || st.OverCommitted != 0 {
 			t.Errorf("the status is %+v", st)
 		}
+		if refusal := r1.ask(engine.Ask{Permits: 2}).mustBeRefused(); refusal.InUse != 1 {
+			t.Errorf("refused with %+v", refusal)
+		}
 		first := r1.ask(engine.Ask{Wait: time.Minute})
 		time.Sleep(time.Millisecond)
 		second := r2.ask(engine.Ask{Wait: time.Minute})
@@ -228,6 +231,26 @@ func TestWhileASlotBeyondTheLimitIsInUseGrantsStayBelowTheBound(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		if l := second.mustHold(); l.Slots.String() != "1" {
 			t.Errorf("granted slots %v; the limit is 2", l.Slots)
+		}
+	})
+}
+
+func TestARefusalCountsWhatIsInUseBeyondTheLimit(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 5})
+		r1.acquire(engine.Ask{Permits: 5})
+		for _, limit := range []int{3, 1} {
+			r1.declare(engine.Definition{Limit: limit})
+			for range 2 { // also when it has read what is beyond the limit
+				if refusal := r1.ask(engine.Ask{}).mustBeRefused(); refusal.InUse != 5 || refusal.Limit != limit {
+					t.Errorf("the limit is %d: refused with %+v", limit, refusal)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		if st := r1.status(); st.InUse != 5 || st.OverCommitted != 4 {
+			t.Errorf("the status is %+v", st)
 		}
 	})
 }

@@ -162,8 +162,9 @@ func noPermit(r engine.Refusal) *problem {
 	switch {
 	case r.Paused:
 		p.Detail += "; the semaphore is paused"
-	case r.Resting:
-		p.Detail += "; nothing is granted before leases that the nodes may have forgotten have ended"
+	case r.Resting > 0:
+		p.Detail += fmt.Sprintf("; nothing is granted for another %s, until leases that the nodes may have forgotten have ended",
+			max(time.Second, r.Resting.Round(time.Second)))
 	}
 	p.Limit, p.InUse, p.Waiting, p.Ahead = &r.Limit, &r.InUse, &r.Waiting, &r.Ahead
 	p.PlaceKeptMS, p.Ticket = r.PlaceKept.Milliseconds(), r.Ticket

@@ -43,6 +43,11 @@ func TestEveryErrorOfTheEngineHasItsProblem(t *testing.T) {
 		{&engine.InvalidError{Field: "ttl", Detail: "must be 1s to 1h"}, 400, "bad_request", `{"field":"ttl"}`},
 		{invalidDefinition(&engine.InvalidError{Field: "ttl", Detail: "must be 1s to 1h"}), 422, "invalid_definition", `{"field":"ttl"}`},
 		{noPermit(engine.Refusal{Limit: 3, InUse: 3, RetryAfter: 1500 * time.Millisecond}), 423, "no_permit", `{"limit":3,"in_use":3,"waiting":0,"ahead":0,"retry_after_ms":1500}`},
+		{
+			noPermit(engine.Refusal{Limit: 1, Resting: 33400 * time.Millisecond, RetryAfter: 34 * time.Second}), 423, "no_permit",
+			`{"limit":1,"in_use":0,"waiting":0,"ahead":0,"retry_after_ms":34000,"detail":"0 of 1 permits are in use and 0 wait; ` +
+				`nothing is granted for another 33s, until leases that the nodes may have forgotten have ended"}`,
+		},
 		{echo.ErrNotFound, 404, "not_found", `{}`},
 		{echo.ErrMethodNotAllowed, 405, "method_not_allowed", `{}`},
 		{echo.ErrTeapot, 500, "internal", `{}`},

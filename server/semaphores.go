@@ -36,10 +36,11 @@ type statusJSON struct {
 	Cooling       int   `json:"cooling"`
 	Available     int   `json:"available"`
 	OverCommitted int   `json:"over_committed"`
+	GrantingInMS  int64 `json:"granting_in_ms,omitempty"` // after a cold start: nothing is granted before, whatever is available
 	Waiting       int   `json:"waiting"`
 	OldestWaitMS  int64 `json:"oldest_wait_ms"`
 	NextExpiryMS  int64 `json:"next_expiry_ms,omitempty"`
-	GrantedTotal  int64 `json:"granted_total"`
+	GrantedTotal  int64 `json:"granted_total"` // by this replica since it started
 	Stalled       bool  `json:"stalled"`
 }
 
@@ -55,7 +56,7 @@ func semaphoreOf(s engine.Semaphore) semaphoreJSON {
 		Definition: definitionOf(s.Definition),
 		Status: statusJSON{
 			InUse: s.Status.InUse, Cooling: s.Status.Cooling,
-			Available: s.Status.Available, OverCommitted: s.Status.OverCommitted,
+			Available: s.Status.Available, OverCommitted: s.Status.OverCommitted, GrantingInMS: s.Status.GrantingIn.Milliseconds(),
 			Waiting: s.Status.Waiting, OldestWaitMS: s.Status.OldestWait.Milliseconds(),
 			NextExpiryMS: s.Status.NextExpiry.Milliseconds(),
 			GrantedTotal: s.Status.GrantedTotal, Stalled: s.Status.Stalled,

@@ -67,6 +67,23 @@ var formingRules = []rule{
 		c.define(engine.Value{Limit: 1})
 		c.grant("L")
 	}},
+	{"the wait after a cold start is told by what reads a semaphore, and by refusals whatever else ends before it", func(c *contract) {
+		c.expect(engine.SaysDone, c.freeze(1))
+		load := c.load(1)
+		load.Wait = time.Hour
+		c.expect(engine.SaysDone, load)
+		c.expect(engine.SaysDone, c.commit(1))
+		c.serving()
+		c.define(engine.Value{Limit: 2})
+		c.about("wait", c.view().Wait, time.Hour)
+		c.about("next end", c.expect(engine.SaysFull, c.claim("L")).NextEnd, time.Hour)
+		c.expect(engine.SaysMended, c.mend("M", 1, 1))
+		c.about("next end", c.expect(engine.SaysFull, c.claim("L")).NextEnd, time.Hour)
+	}},
+	{"a node that waits for nothing tells no wait", func(c *contract) {
+		c.formed(engine.Value{Limit: 1})
+		c.equal("wait", c.view().Wait, time.Duration(0))
+	}},
 	{"a commit may be repeated", func(c *contract) {
 		c.form()
 		c.expect(engine.SaysDone, c.commit(1))

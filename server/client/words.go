@@ -82,10 +82,11 @@ type Status struct {
 	Cooling       int   `json:"cooling"`
 	Available     int   `json:"available"`
 	OverCommitted int   `json:"over_committed"`
+	GrantingInMS  int64 `json:"granting_in_ms"` // after a cold start nothing is granted before
 	Waiting       int   `json:"waiting"`
 	OldestWaitMS  int64 `json:"oldest_wait_ms"`
 	NextExpiryMS  int64 `json:"next_expiry_ms"`
-	GrantedTotal  int64 `json:"granted_total"`
+	GrantedTotal  int64 `json:"granted_total"` // by the replica that was asked, since it started
 	Stalled       bool  `json:"stalled"`
 }
 
