@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -115,6 +116,10 @@ func (p *params) create() *engine.Definition {
 		return nil
 	}
 	o, ok := p.object("create")
+	if v := p.find("create"); !ok && strings.HasPrefix(v.text, "{") {
+		p.fail("create", "must be the limit alone in a form; a definition needs a JSON body")
+		return nil
+	}
 	if !ok {
 		return &engine.Definition{Limit: p.integer("create", 0, 1, engine.LimitMax)}
 	}

@@ -205,6 +205,14 @@ func TestCreateIsALimitOrAnObject(t *testing.T) {
 	}
 }
 
+func TestADefinitionInAFormIsToldWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	_, _, err := paramsOf("", `create={"limit":3}`).ask(engine.HolderInfo{}, everyone, engine.WaitMax)
+	if want := "create must be the limit alone in a form; a definition needs a JSON body"; err == nil || problemOf(err).Detail != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestAHolderIsOneLine(t *testing.T) {
 	t.Parallel()
 	from := engine.HolderInfo{Principal: "anonymous", Address: "10.0.0.7"}

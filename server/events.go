@@ -114,7 +114,10 @@ func (s *Server) acted(c echo.Context, who *principal, v event) {
 	v.By, v.Address = who.name, s.clientAddress(c.Request())
 	s.events.add(v)
 	s.metrics.acts.WithLabelValues(v.Type).Inc()
-	fields := []any{"act", v.Type, "by", v.By, "address", v.Address, "semaphore", v.Semaphore}
+	fields := []any{"act", v.Type, "by", v.By, "address", v.Address}
+	if v.Semaphore != "" {
+		fields = append(fields, "semaphore", v.Semaphore)
+	}
 	if v.Rev > 0 {
 		fields = append(fields, "rev", v.Rev)
 	}

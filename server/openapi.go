@@ -79,4 +79,17 @@ func (s *Server) showDocs(c echo.Context, _ *principal) error {
 	return answer(c, http.StatusOK, htmlType, []byte(docsPage))
 }
 
+// showRoot sends who has only the address to the documents.
+//
+//	@Summary	Where to begin: /docs
+//	@ID			root
+//	@Tags		about
+//	@Produce	plain
+//	@Success	302	{string}	string
+//	@Router		/ [get]
+func (s *Server) showRoot(c echo.Context, _ *principal) error {
+	c.Response().Header().Set("Location", "/docs")
+	return answer(c, http.StatusFound, textType, []byte("permitd "+s.cfg.Version+"; the API is told at /docs\n"))
+}
+
 var htmlType = []string{"text/html; charset=utf-8"}

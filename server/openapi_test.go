@@ -194,6 +194,7 @@ func TestWhatIsDocumentedIsAnsweredAsDocumented(t *testing.T) {
 		{"swagger", "/swagger.json", "", 200, ""},
 		{"channel-schema", "/channel.schema.json", "", 200, ""},
 		{"docs", "/docs", "", 200, ""},
+		{"root", "/", "", 302, ""},
 	}
 	sent := map[string]map[int]bool{
 		"channel":       {101: true},            // by every test of the channel

@@ -97,10 +97,13 @@ func (s *Server) authenticate(r *http.Request, scope string) (*principal, error)
 	if scope == scopeNone {
 		return nobody, nil
 	}
-	p := s.cfg.Tokens.of(bearer(r))
+	token := bearer(r)
+	p := s.cfg.Tokens.of(token)
 	switch {
 	case p == nil && scope == scopeHolder:
 		return nobody, nil
+	case p == nil && token != "":
+		return nil, newProblem(kindUnauthenticated, "this token is not known")
 	case p == nil:
 		return nil, newProblem(kindUnauthenticated, "a token is needed: Authorization: Bearer …")
 	}

@@ -412,6 +412,15 @@ func TestHEADIsServedWhereGETIs(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// Who has only the address finds the documents.
+func TestTheRootLeadsToTheDocs(t *testing.T) {
+	t.Parallel()
+	w := serve(t).request("GET", "/", "")
+	if w.Code != http.StatusFound || w.Header().Get("Location") != "/docs" || !strings.Contains(w.Body.String(), "/docs") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
 func TestPlainTextIsForScripts(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

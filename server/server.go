@@ -130,6 +130,7 @@ func New(cfg Config) *Server {
 }
 
 func (s *Server) routes() {
+	s.get("/", scopeNone, s.showRoot)
 	s.get("/healthz", scopeNone, s.healthz)
 	s.get("/readyz", scopeNone, s.readyz)
 	s.get("/metrics", scopeRead, s.metrics.serve)

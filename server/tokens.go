@@ -100,18 +100,18 @@ type tokenYAML struct {
 
 func readTokens(text []byte) ([]*principal, error) {
 	if len(text) > TokensBytesMax {
-		return nil, fmt.Errorf("tokens: the file has more than %d bytes", TokensBytesMax)
+		return nil, fmt.Errorf("the file has more than %d bytes", TokensBytesMax)
 	}
 	var entries []tokenYAML
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	switch err := decoder.Decode(&entries); {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("tokens: the file is empty; [] means that nobody may come in")
+		return nil, errors.New("the file is empty; [] means that nobody may come in")
 	case err != nil:
-		return nil, fmt.Errorf("tokens: %w", err)
+		return nil, err
 	case len(entries) > tokensMax:
-		return nil, fmt.Errorf("tokens: there are %d; at most %d can be", len(entries), tokensMax)
+		return nil, fmt.Errorf("there are %d; at most %d can be", len(entries), tokensMax)
 	}
 	var wrong error
 	list := make([]*principal, 0, len(entries))
@@ -121,7 +121,7 @@ func readTokens(text []byte) ([]*principal, error) {
 			err = errors.New("its sha256 is that of another")
 		}
 		if err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("tokens: entry %d: %w", i+1, err))
+			wrong = errors.Join(wrong, fmt.Errorf("entry %d: %w", i+1, err))
 			continue
 		}
 		list = append(list, p)

@@ -60,7 +60,7 @@ func TestAFileOfTokensIsReadStrictly(t *testing.T) {
 		good + "  priority_max: 101":          "priority_max",
 		"- name: a\n- name: b":                "entry 2",
 		strings.Repeat("- name: a\n", 1001):   "at most 1000",
-		strings.Replace(good, "a", "a: b", 1): "tokens:",
+		strings.Replace(good, "a", "a: b", 1): "yaml:",
 		good + "  priority_max: high":         "cannot unmarshal",
 		strings.Replace(good, hashOf("a-token"), strings.Repeat("g", 64), 1): "sha256",
 	} {
@@ -158,6 +158,9 @@ func TestATokenAllowsWhatItsScopesAndGlobsSay(t *testing.T) {
 		{"GET", "/v1/nowhere", "", "", 404, "not_found"},
 	} {
 		w := s.request(test.method, test.target, test.body, test.who)
+		if known := "this token is not known"; test.status == 401 && strings.Contains(w.Body.String(), known) != strings.HasPrefix(test.who, "Authorization: Bearer ") {
+			t.Errorf("%s as %.60q: %s", test.target, test.who, w.Body)
+		}
 		if w.Code != test.status || test.kind != "" && members(t, w)["kind"] != test.kind {
 			t.Errorf("%s %s %q by %.40s: %d %.300s", test.method, test.target, test.body, test.who, w.Code, w.Body)
 		}
