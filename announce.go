@@ -10,17 +10,38 @@ import (
 	"github.com/permitd/permitd/engine/localnode"
 )
 
-// announce says that the server listens, and how to try it.
-func (f *serveFlags) announce(w io.Writer, addr net.Addr, nodes []engine.Node) {
-	scheme, token := "http", ""
-	if f.tlsCert != "" {
-		scheme = "https"
+// announcement is what the start says on the standard output.
+type announcement struct {
+	flags *serveFlags
+	to    io.Writer
+	addr  net.Addr
+	nodes []engine.Node
+}
+
+func (a *announcement) scheme() string {
+	if a.flags.tlsCert != "" {
+		return "https"
 	}
-	if !f.open() {
+	return "http"
+}
+
+// listens says where the server is and what it stands on.
+func (a *announcement) listens() {
+	fmt.Fprintf(a.to, "permitd %s on %s://%s, %s, %s\n", version, a.scheme(), a.addr, a.flags.store(a.nodes), a.flags.openTo(a.addr))
+}
+
+// waits says that nothing can be asked for yet.
+func (a *announcement) waits() {
+	fmt.Fprintln(a.to, "Waiting for a quorum of the nodes; permitd nodes, and the log, tell what is missing.")
+}
+
+// ready says how to try it.
+func (a *announcement) ready() {
+	token := ""
+	if !a.flags.open() {
 		token = ` -H "Authorization: Bearer $TOKEN"`
 	}
-	fmt.Fprintf(w, `permitd %s on %s://%s, %s, %s
-
+	fmt.Fprintf(a.to, `
 Try it in another terminal:
 
   S=%s://%s/v1/semaphores/backup
@@ -28,7 +49,7 @@ Try it in another terminal:
   curl -fsS%s $S
   curl -fsS -H 'Accept: text/plain' -d lease=$lease $S/release
 
-`, version, scheme, addr, f.store(nodes), f.openTo(addr), scheme, reachable(addr), token, token)
+`, a.scheme(), reachable(a.addr), token, token)
 }
 
 // store says where permits live.
@@ -38,6 +59,9 @@ func (f *serveFlags) store(nodes []engine.Node) string {
 		names := make([]string, len(nodes))
 		for i, n := range nodes {
 			names[i] = n.Name()
+		}
+		if len(names) == 1 {
+			return "one Redis node (" + names[0] + ")"
 		}
 		return fmt.Sprintf("%d Redis nodes (%s)", len(names), strings.Join(names, ", "))
 	case f.data == localnode.Memory:

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,7 +75,8 @@ func start(t *testing.T, args ...string) *running {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		r.output += lines.Text() + "\n"
-		if strings.Contains(lines.Text(), "/release") { // the last line
+		waits := slices.Contains(args, "--redis") && strings.HasPrefix(lines.Text(), "Waiting") // which may be for ever
+		if waits || strings.Contains(lines.Text(), "/release") {                                // the last line
 			break
 		}
 	}

@@ -136,6 +136,9 @@ func TestAPasswordIsUsedAndNeverTold(t *testing.T) {
 	if !isKind(err, "quorum_unavailable") {
 		t.Error(err)
 	}
+	if !strings.Contains(r.output, "one Redis node (") || strings.Contains(wrong.output, "Try it") || !strings.Contains(wrong.output, "Waiting") {
+		t.Errorf("they announced %q, and %q which is not ready", r.output, wrong.output)
+	}
 	for _, text := range []string{r.output, r.stderr.String(), wrong.output, wrong.stderr.String(), err.Error()} {
 		if strings.Contains(text, "s3cret") || strings.Contains(text, "gu3ss") {
 			t.Errorf("a password is told: %s", text)

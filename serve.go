@@ -141,7 +141,7 @@ func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err e
 	files.Go(func() { follow(following, log) })
 	defer files.Wait()
 	defer stopFollowing()
-	err = f.watch(ctx, e, ended, log, func() { f.announce(stdout, l.Addr(), nodes) })
+	err = f.watch(ctx, e, ended, log, &announcement{flags: f, to: stdout, addr: l.Addr(), nodes: nodes})
 	return errors.Join(err, stop(s, log))
 }
 
@@ -172,21 +172,22 @@ func closeListener(l net.Listener) error {
 
 // watch announces the start and waits for the end: ctx, a mistake in the configuration that the nodes tell, or a server
 // that fails.
-func (f *serveFlags) watch(ctx context.Context, e *engine.Engine, ended <-chan error, log *slog.Logger, announce func()) error {
+func (f *serveFlags) watch(ctx context.Context, e *engine.Engine, ended <-chan error, log *slog.Logger, tell *announcement) error {
 	first, cancel := context.WithTimeout(ctx, startTimeMax)
 	err := e.Ready(first)
 	cancel()
 	if errors.Is(err, engine.ErrConfiguration) {
 		return misconfigured("%w", err)
 	}
-	announce()
+	tell.listens()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fatal := make(chan error, 1)
+	ready := make(chan error, 1)
 	if err == nil {
-		log.Info("ready", "replica", e.Replica())
+		ready <- nil
 	} else {
-		go func() { fatal <- awaitQuorum(waiting, e, log) }()
+		tell.waits()
+		go func() { ready <- awaitQuorum(waiting, e, log) }()
 	}
 	for {
 		select {
@@ -194,16 +195,20 @@ func (f *serveFlags) watch(ctx context.Context, e *engine.Engine, ended <-chan e
 			return nil
 		case err := <-ended:
 			return internal(fmt.Errorf("serving ended: %w", err))
-		case err := <-fatal:
+		case err := <-ready:
 			if err != nil {
 				return misconfigured("%w", err)
 			}
-			fatal = nil
+			if ctx.Err() == nil {
+				tell.ready()
+				log.Info("ready", "replica", e.Replica())
+			}
 		}
 	}
 }
 
-// awaitQuorum waits for the nodes and says from time to time what is missing. It returns an error if waiting will not help.
+// awaitQuorum waits for the nodes and says from time to time what is missing. It returns an error if waiting will not help, and nil
+// also when ctx has ended.
 func awaitQuorum(ctx context.Context, e *engine.Engine, log *slog.Logger) error {
 	for wait := warnFirst; ctx.Err() == nil; wait = warnLater {
 		round, cancel := context.WithTimeout(ctx, wait)
@@ -211,7 +216,6 @@ func awaitQuorum(ctx context.Context, e *engine.Engine, log *slog.Logger) error 
 		cancel()
 		switch {
 		case err == nil:
-			log.Info("ready", "replica", e.Replica())
 			return nil
 		case errors.Is(err, engine.ErrConfiguration):
 			return err
