@@ -104,10 +104,11 @@ func printReport(out io.Writer, r client.PolicyReport) error {
 	rows := [][]string{
 		{"sha256", r.SHA256},
 		{"size", strconv.Itoa(r.Size) + " bytes"},
-		{"memory", strconv.Itoa(r.Memory) + " bytes an instance"},
 		{"compile", (time.Duration(r.CompileMS) * time.Millisecond).String()},
 		{"instantiate", (time.Duration(r.InstantiateUS) * time.Microsecond).String()},
-		{"evaluate", time.Duration(r.EvaluateNS).String()},
+	}
+	if r.EvaluateNS > 0 { // it has answered without a configuration
+		rows = append(rows, []string{"memory", strconv.Itoa(r.Memory) + " bytes an instance"}, []string{"evaluate", time.Duration(r.EvaluateNS).String()})
 	}
 	for _, w := range r.Warnings {
 		rows = append(rows, []string{"warning", w})

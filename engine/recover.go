@@ -62,7 +62,7 @@ func (e *Engine) recoverGives(given map[int]bool) []string {
 		return append(gives, "all leases: whoever holds one may still do so, and its permits are granted again")
 	}
 	if memories < e.quorum {
-		gives = append(gives, fmt.Sprintf("leases and definitions that only the other nodes knew: %d full memories are left, %d would be needed to be sure. "+
+		gives = append(gives, fmt.Sprintf("leases and definitions that only the other nodes knew (full memories left: %d, needed to be sure: %d). "+
 			"No semaphore grants anything before the longest lease seen on it has ended, a minute at least", memories, e.quorum))
 	}
 	return gives

@@ -24,7 +24,7 @@ var (
 type InUseError struct{ Semaphores []string }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("the policy is bound to %d semaphores, %q among them", len(e.Semaphores), e.Semaphores[0])
+	return fmt.Sprintf("semaphores that the policy is bound to: %d, %q among them", len(e.Semaphores), e.Semaphores[0])
 }
 
 // NameError is a name that no policy can have.

@@ -205,7 +205,7 @@ func problemOfPolicy(err error) error {
 		return p
 	}
 	if e, ok := errors.AsType[*policies.InUseError](err); ok {
-		p := newProblem(kindPolicyInUse, "%d semaphores are bound to it", len(e.Semaphores))
+		p := newProblem(kindPolicyInUse, "semaphores that are bound to it: %d", len(e.Semaphores))
 		p.UsedBy = e.Semaphores
 		return p
 	}
