@@ -146,6 +146,25 @@ func TestAPasswordIsUsedAndNeverTold(t *testing.T) {
 	}
 }
 
+func TestANodeThatIsDurableByNameOnlyIsToldOnce(t *testing.T) {
+	t.Parallel()
+	forgets, keeps := redistest.Start(t), redistest.Start(t, redistest.AOF)
+	const warning = "this one keeps nothing"
+	r := start(t, "--redis", forgets.Addr(), "--durable-nodes")
+	eventually(t, warning, func() bool { return strings.Contains(r.stderr.String(), warning) })
+	r.stop()
+	if log := r.stderr.String(); strings.Count(log, warning) != 1 {
+		t.Error(log)
+	}
+	r = start(t, "--redis", keeps.Addr(), "--durable-nodes")
+	if err := r.client.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if log := r.stderr.String(); strings.Contains(log, warning) {
+		t.Error(log)
+	}
+}
+
 // The README tells which commands a Redis user needs: they are enough.
 func TestTheCommandsThatTheREADMEAllowsAreEnough(t *testing.T) {
 	t.Parallel()

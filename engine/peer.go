@@ -45,7 +45,8 @@ type peer struct {
 	patience int              // how often his work was taken over
 	healed   map[string]int64 // how often it was readmitted by this replica, by what it was out for
 	owed     []*debt
-	dropped  int // of owed, since they were too many
+	dropped  int  // of owed, since they were too many
+	forgets  bool // it is no durable node, though Config says that all are
 }
 
 // debt is a release or give-back that a node has to hear.
@@ -176,12 +177,18 @@ func (p *peer) Probed(pr Probe, _ bool) {
 			p.observe(r.Era, pr.Time, pr.Sent, pr.Received)
 		}
 	}
+	forgets := p.e.cfg.DurableNodes && !pr.Durable
 	p.mu.Lock()
+	news := forgets && !p.forgets
+	p.forgets = forgets
 	p.noteTokenLocked(pr.Record)
 	p.probe, p.probed, p.heard, p.outdated = pr, true, true, false
 	p.status.Latency = pr.Received - pr.Sent
 	p.status.ClockOffset = time.Duration(pr.Time)*time.Microsecond - time.Duration(time.Now().UnixNano()) + (p.e.cfg.Now() - (pr.Sent+pr.Received)/2)
 	p.mu.Unlock()
+	if news {
+		p.e.cfg.Log.Warn("the nodes are said to be durable, but this one keeps nothing: it has no append-only file", "node", p.node.Name())
+	}
 	p.e.steer.poke()
 }
 
