@@ -119,7 +119,9 @@ func TestScheduleRenewalBeforeAmnesia(t *testing.T) {
 				}
 				r1.ways.Pass(enginetest.Any)
 				time.Sleep(time.Second)
-				renewal.verdict()
+				if _, err := renewal.verdict(); err == nil {
+					t.Error("renewed on B alone")
+				}
 			})
 		})
 	}

@@ -1,5 +1,3 @@
-//go:build !race
-
 package policies
 
 import (
@@ -9,9 +7,11 @@ import (
 
 // limitChild bounds this process: its addresses, and its time on all cores.
 func limitChild() error {
-	for resource, most := range map[int]uint64{
-		syscall.RLIMIT_AS: childAddressesMax, syscall.RLIMIT_CPU: uint64(compileWorkMax.Seconds()),
-	} {
+	limits := map[int]uint64{syscall.RLIMIT_CPU: uint64(compileWorkMax.Seconds())}
+	if !raceDetector { // it reserves terabytes of addresses
+		limits[syscall.RLIMIT_AS] = childAddressesMax
+	}
+	for resource, most := range limits {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("limit %d of the compiling process: %w", resource, err)
 		}

@@ -58,12 +58,6 @@ func (h *history) count(kind string) {
 	h.kinds[kind]++
 }
 
-func (h *history) grants() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.holds)
-}
-
 // slotID is one permit.
 type slotID struct {
 	semaphore string
