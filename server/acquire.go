@@ -25,7 +25,8 @@ const statusClientLeft = 499
 //	@Summary		Take permits
 //	@Description	A client that leaves while it waits is taken out of the line; a grant that cannot be written to it is given back.
 //	@Description	A request with a key is the same request when it is made again: it keeps its place in line for 15 s while nobody
-//	@Description	asks, and is answered with the same lease while that is held. A ticket resumes the place at any replica.
+//	@Description	asks, and is answered with the same lease while that is held. The lease string of a key is always the same: take a
+//	@Description	new key for each run, or a late release acts on what the key holds by then. A ticket resumes the place at any replica.
 //	@ID				acquire
 //	@Tags			leases
 //	@Param			name			path	string		true	"Name, escaped once; - where ?name= has it"

@@ -25,7 +25,7 @@ import (
 //	@Param			request			body	holdBody	false	"What is asked for"
 //	@Param			Idempotency-Key	header	string		false	"Another way to give key"
 //	@Produce		application/x-ndjson,plain
-//	@Success		200		{string}	string	"The frames of the lease channel, a line each, at least one every 15 s; in text: granted LEASE, renewed MS, lost REASON"
+//	@Success		200		{string}	string	"Also of a request that has waited and then is refused, which a frame says. The frames of the lease channel, a line each, at least one every 15 s; in text: granted LEASE, renewed MS, lost REASON"
 //	@Failure		403		{object}	problem	"denied_by_policy: reason says why; policy_fault"
 //	@Failure		404		{object}	problem	"unknown_semaphore"
 //	@Failure		409		{object}	problem	"definition_conflict, superseded, in_progress"
