@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -81,6 +82,25 @@ func TestFramesOfTheClientFitTheSchema(t *testing.T) {
 	} {
 		if checkText(frame) == nil {
 			t.Errorf("%s fits", frame)
+		}
+	}
+}
+
+// The README shows frames that a client can send as they are.
+func TestTheFramesOfTheREADMEFitTheSchema(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```json\n")
+	frames, _, found := strings.Cut(rest, "\n```")
+	if !found {
+		t.Fatal("the README shows no frames")
+	}
+	for frame := range strings.Lines(frames) {
+		if err := checkText(frame); err != nil {
+			t.Errorf("%s: %v", frame, err)
 		}
 	}
 }

@@ -29,10 +29,10 @@ const (
 // Tokens are who may ask, and for what. A file of them is a YAML list:
 //
 //   - name: ci
-//     sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  # of the token
-//     scopes: [lease, read]                                                     # and operate
-//     semaphores: ["ci/*", backup]                                              # * is any text, ? any character
-//     priority_max: 10                                                          # 100
+//     sha256: 64-HEXADECIMAL-DIGITS  # of the token
+//     scopes: [lease, read]          # and operate
+//     semaphores: ["ci/*", backup]   # * is any text, ? any character
+//     priority_max: 10               # 100
 //
 // A name may have several, so that tokens can be changed one after the other. Safe for concurrent use.
 type Tokens struct {
