@@ -80,8 +80,10 @@ func (h *holder) hold(ctx context.Context, at int, begun *sync.WaitGroup) error 
 	defer c.Close()
 	channel, err := c.Dial(ctx)
 	var hold *client.Hold
-	if err == nil {
+	for again := err == nil; again; { // 500 at once may be too much for a moment
 		hold, err = channel.Acquire(ctx, "db", client.Ask{TTL: 25 * time.Second})
+		p, ok := errors.AsType[*client.Problem](err)
+		again = ok && p.Status == 503
 	}
 	begun.Done()
 	if err != nil {

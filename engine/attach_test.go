@@ -119,6 +119,7 @@ func TestDrainingRenewsWhatIsKeptOnce(t *testing.T) {
 		l := request.mustHold()
 		time.Sleep(9 * time.Second)
 		r1.Drain(t.Context())
+		synctest.Wait() // it returns when two nodes have renewed
 		if r := s.a.Record(db, l.ID); r == nil || r.Left != 30*time.Second {
 			t.Errorf("after the drain A has %+v", r)
 		}

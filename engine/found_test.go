@@ -384,7 +384,7 @@ func TestFoundANodeThatHasPromisedTheDeadIsTold(t *testing.T) {
 		}
 		r1.a.Hold("prepare") // it stays apart for now
 		first, second, third := r1.ask(engine.Ask{Wait: time.Minute}), r1.ask(engine.Ask{Wait: time.Minute}), r1.ask(engine.Ask{Wait: time.Minute})
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(time.Second)
 		first.mustHold()
 		second.mustHold()
 		third.mustWait() // slot 4 is the third

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,9 +210,10 @@ func TestAPollerGetsItsShareBesideContinuousHolders(t *testing.T) {
 		r1, r2 := s.player(), s.player()
 		r1.declare(engine.Definition{Limit: 1})
 		var grants [4]int
+		var asking sync.WaitGroup
 		end := time.Now().Add(2 * time.Minute)
 		for i := range 3 { // who wait on a connection
-			go func() {
+			asking.Go(func() {
 				for time.Now().Before(end) {
 					o, err := r1.Acquire(t.Context(), db, engine.Ask{Wait: time.Minute})
 					if err != nil || o.Refusal != nil {
@@ -222,9 +224,9 @@ func TestAPollerGetsItsShareBesideContinuousHolders(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 					r1.giveBack(o.Lease)
 				}
-			}()
+			})
 		}
-		go func() { // who asks again and again, at the one replica with its key or at both with its ticket
+		asking.Go(func() { // who asks again and again, at the one replica with its key or at both with its ticket
 			for n := 0; time.Now().Before(end); n++ {
 				ask := engine.Ask{Key: fmt.Sprint("k", n), Wait: 250 * time.Millisecond}
 				for round := 0; ; round++ {
@@ -243,8 +245,8 @@ func TestAPollerGetsItsShareBesideContinuousHolders(t *testing.T) {
 					ask.Ticket = o.Refusal.Ticket
 				}
 			}
-		}()
-		time.Sleep(3 * time.Minute)
+		})
+		asking.Wait()
 		if all := grants[0] + grants[1] + grants[2]; grants[3] < all/3*8/10 {
 			t.Errorf("the poller got %d grants, the others %v", grants[3], grants[:3])
 		}
