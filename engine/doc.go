@@ -158,6 +158,7 @@
 //	nobody waits on durable nodes                                    TestScheduleComposeRestart
 //	a clock that was set back makes no lease longer                  TestScheduleClockSetBackBeforeAPowerCut
 //	all blank nodes are formed when the longest lease is over        TestScheduleAllBlankWhileAReplicaRemembers
+//	how long leases may last is told to all replicas                 TestScheduleAllBlankWhileAReplicaRemembers
 //	a node that was replaced is not taken back by itself             TestScheduleTwoInstancesOfOneNode
 //	an era that was only marked replaces nobody                      TestScheduleAbandonedMarkIsNotReplaced
 //	of two with one index the overtaken takes another                TestAnOvertakenNodeTakesTheFreeIndex

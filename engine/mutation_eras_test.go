@@ -217,9 +217,33 @@ var eraMutants = []mutant{
 	},
 	{
 		"all blank nodes are formed when the longest lease is over", "era_plan.go",
-		"\tleft += e.longestSeen()\n",
+		"decided || now-since >= longest",
+		"decided || now-since >= 0",
+		"TestScheduleAllBlankWhileAReplicaRemembers",
+	},
+	{
+		"how long leases may last is told to all replicas", "peer.go",
+		"\t\tp.e.heardTTL(r.Longest)\n",
 		"",
 		"TestScheduleAllBlankWhileAReplicaRemembers",
+	},
+	{
+		"how long leases may last is told to all replicas", "localnode/era.go",
+		"op.Longest > v.record.Longest",
+		"false",
+		"TestScheduleAllBlankWhileAReplicaRemembers",
+	},
+	{
+		"how long leases may last is told to all replicas", "redisnode/scripts/note.lua",
+		"  fields.longest = ARGV[3]\n",
+		"",
+		"redisnode TestItKeepsTheContractOnMiniredis/forming",
+	},
+	{
+		"blobs are spared where old eras are swept", "redisnode/scripts/note.lua",
+		" and kind ~= 'blob'",
+		"",
+		"redisnode TestItKeepsTheContractOnMiniredis/blobs",
 	},
 	{
 		"a node that was replaced is not taken back by itself", "era_standing.go",
