@@ -241,7 +241,7 @@ func TestSchedulePartOnOneNodeThenCrash(t *testing.T) {
 		r2.declare(engine.Definition{Limit: 2})
 		ask := engine.Ask{Key: "k", Permits: 2, TTL: engine.Never}
 		l := s.partOnOneNode(ask)
-		if again := r2.acquire(ask); again.ID != l.ID || again.Weight != 1 || again.Slots.String() != "0" {
+		if again := r2.retry(ask); again.ID != l.ID || again.Weight != 1 || again.Slots.String() != "0" {
 			t.Errorf("the answer is %+v", again)
 		}
 		s.everywhere(l.ID, "0", s.a, s.b, s.c)
@@ -256,7 +256,7 @@ func TestSchedulePartCompletedByARetryCools(t *testing.T) {
 		r2.declare(engine.Definition{Limit: 2, MinHold: time.Minute})
 		ask := engine.Ask{Key: "k", Permits: 2}
 		s.partOnOneNode(ask)
-		r2.acquire(ask)
+		r2.retry(ask)
 		s.cools("1", s.a, s.b, s.c)
 		r2.ask(engine.Ask{}).mustBeRefused()
 	})

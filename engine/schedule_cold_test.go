@@ -426,7 +426,7 @@ func TestScheduleAllBlankWhileAReplicaRemembers(t *testing.T) {
 		r1.acquire(engine.Ask{TTL: 5 * time.Minute})
 		old := record(s.a).Cluster
 		s.player() // it has not seen the lease, and hears how long it may last
-		time.Sleep(2 * time.Second)
+		time.Sleep(5 * time.Second)
 		forgets(s.Servers...)
 		time.Sleep(4 * time.Minute)
 		if r := record(s.a); r != nil {

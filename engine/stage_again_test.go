@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"slices"
+	"testing/synctest"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -89,6 +90,18 @@ func (s *stage) record(server *enginetest.Server, id string) engine.Record {
 		s.t.Fatalf("%s does not know %s", server.Name(), id)
 	}
 	return *r
+}
+
+// retry asks again by a replica that hears A first: B and C alone would be alike, and that is an answer, too.
+func (p *player) retry(ask engine.Ask) engine.Lease {
+	p.t.Helper()
+	p.b.Hold("find")
+	p.c.Hold("find")
+	again := p.ask(ask)
+	synctest.Wait()
+	p.ways.Pass("find")
+	synctest.Wait()
+	return again.mustHold()
 }
 
 // partOnOneNode acquires two permits with a key, of which one is given back on A only: then the replica dies.

@@ -84,12 +84,34 @@ func (v *visit) freeSlots(l *lease, slots quorum.Slots, cool bool) {
 	}
 	m := v.semaphore
 	if ends := l.granted + m.minHold(); cool && ends > v.now {
+		if c := m.cools(l.id, slots); c != nil { // two attempts with the same slots cool as one
+			if ends > c.at {
+				c.at = ends
+				m.cooling.moved(c)
+				v.changes.keep(c)
+			}
+			v.vacated(m.vacate(slots))
+			return
+		}
 		c := &cooling{ending: ending{at: ends}, semaphore: m, lease: l.id, slots: slots}
 		m.cooling.add(c)
 		v.changes.keep(c)
 		return
 	}
 	v.vacated(m.vacate(slots))
+}
+
+// cools returns what cools of these slots of a lease, if another attempt had the same; nil: nothing.
+func (m *semaphore) cools(lease string, slots quorum.Slots) *cooling {
+	if m.shared[slots[0].First] == 0 {
+		return nil
+	}
+	for _, c := range m.cooling.items {
+		if c.lease == lease && c.slots.Equal(slots) {
+			return c
+		}
+	}
+	return nil
 }
 
 // minHold is how long after its grant a permit comes back at the earliest, in µs.
