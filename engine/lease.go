@@ -44,6 +44,7 @@ func (l *lease) agrees(b *quorum.Ballot) bool {
 // grant makes a lease of an attempt that Q ballots agreed on. mu is held.
 func (s *semaphore) grant(a *attempt, v quorum.Verdict) {
 	r, now := a.r, s.e.cfg.Now()
+	r.ask.Weigh = nil // nobody will be asked any more, and what it refers to need not be kept as long as the lease
 	s.line.leave(r)
 	if s.named[r.id] == r {
 		delete(s.named, r.id)
