@@ -36,12 +36,11 @@ func TestMutation(t *testing.T) {
 					continue
 				}
 				t.Logf("seed %d of %d: %v", seed, mutationSeeds, err)
-				if !regexp.MustCompile(m.breaks).MatchString(err.Error()) {
-					t.Errorf("want it to find: %s", m.breaks)
+				if regexp.MustCompile(m.breaks).MatchString(err.Error()) {
+					return
 				}
-				return
 			}
-			t.Errorf("%d seeds have found nothing; want: %s", mutationSeeds, m.breaks)
+			t.Errorf("%d seeds have not found: %s", mutationSeeds, m.breaks)
 		})
 	}
 }
@@ -51,6 +50,7 @@ func (m *mutation) play(t *testing.T, seed uint64) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		p := planOf(seed)
 		m.plan(&p)
+		p.lua = false // the rules are taken out of Go nodes
 		err = simulate(t, p, m.change).verdict()
 	})
 	return err
