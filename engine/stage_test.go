@@ -173,6 +173,7 @@ func (s *stage) noPlaces() {
 // uses fails the test unless so many permits are in use, as a replica tells it and on each node that answers.
 func (s *stage) uses(p *player, permits int) {
 	s.t.Helper()
+	synctest.Wait() // what was given back is heard by all
 	if st := p.status(); st.InUse != permits {
 		s.t.Errorf("%d are in use; want %d", st.InUse, permits)
 	}
