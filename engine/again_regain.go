@@ -123,26 +123,6 @@ func (e *Engine) takeOver(ctx context.Context, s *semaphore, f *found, top *Reco
 	return nil, ErrInProgress
 }
 
-// fence is the largest fence that was seen of an attempt.
-func (f *found) fence(by string) (largest int64) {
-	for _, r := range f.records {
-		if r.By == by {
-			largest = max(largest, r.Fence)
-		}
-	}
-	return largest
-}
-
-// age is how long ago an attempt was placed first: a node that was mended has had it for less.
-func (f *found) age(by string) (longest time.Duration) {
-	for _, r := range f.records {
-		if r.By == by {
-			longest = max(longest, r.Age)
-		}
-	}
-	return longest
-}
-
 // mendFound is one round of a take-over. It returns nil, and the fence to go on with is in mend, when nodes took it up with other
 // fences each.
 func (e *Engine) mendFound(ctx context.Context, s *semaphore, f *found, top *Record, mend *Mend) (*lease, error) {

@@ -94,21 +94,9 @@ func (e *Engine) DeleteBreaking(ctx context.Context, name string, cond Condition
 	if err := ValidName(name); err != nil {
 		return nil, err
 	}
-	st, ballot, err := e.write(ctx, name, func(old *stored) (*stored, error) {
-		switch {
-		case live(old) == nil:
-			return nil, ErrUnknownSemaphore
-		case cond.IfRev > 0 && cond.IfRev != old.Rev:
-			return nil, ErrRevMismatch
-		}
-		gone := *old
-		gone.Deleted, gone.ChangedBy = true, by
-		return &gone, nil
-	})
-	if err != nil {
+	if err := e.writeDeleted(ctx, name, cond, by); err != nil {
 		return nil, err
 	}
-	e.took(name, st, ballot)
 	broken, err := e.breakAll(ctx, name, "deleted")
 	return broken, errors.Join(err, e.dropDeleted(ctx, name))
 }

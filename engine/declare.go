@@ -314,6 +314,15 @@ func (e *Engine) Delete(ctx context.Context, name string, cond Condition, by str
 	case now.Status.Leases > 0:
 		return ErrSemaphoreInUse
 	}
+	if err := e.writeDeleted(ctx, name, cond, by); err != nil {
+		return err
+	}
+	return e.dropDeleted(ctx, name)
+}
+
+// writeDeleted puts a definition in force that says that the semaphore is deleted. Errors: ErrUnknownSemaphore, ErrRevMismatch,
+// ErrQuorumUnavailable.
+func (e *Engine) writeDeleted(ctx context.Context, name string, cond Condition, by string) error {
 	st, ballot, err := e.write(ctx, name, func(old *stored) (*stored, error) {
 		switch {
 		case live(old) == nil:
@@ -329,7 +338,7 @@ func (e *Engine) Delete(ctx context.Context, name string, cond Condition, by str
 		return err
 	}
 	e.took(name, st, ballot)
-	return e.dropDeleted(ctx, name)
+	return nil
 }
 
 // took lets this replica act on a definition it has just written.

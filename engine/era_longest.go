@@ -14,7 +14,7 @@ const longestMax = 100_000
 type longest struct {
 	mu   sync.Mutex
 	ttls map[string]time.Duration // guarded by mu
-	told time.Duration            // guarded by mu; the longest that other replicas have told the nodes of
+	most time.Duration            // guarded by mu; of them, and of what other replicas have told the nodes of
 }
 
 // sawTTL remembers the TTL of a lease.
@@ -31,25 +31,21 @@ func (e *Engine) sawTTL(semaphore string, ttl time.Duration) {
 	if _, known := l.ttls[semaphore]; !known && len(l.ttls) >= longestMax {
 		semaphore = "" // it stands for all that do not fit
 	}
-	l.ttls[semaphore] = max(l.ttls[semaphore], ttl)
+	l.ttls[semaphore], l.most = max(l.ttls[semaphore], ttl), max(l.most, ttl)
 }
 
 // heardTTL remembers the longest TTL that others have told a node of.
 func (e *Engine) heardTTL(ttl time.Duration) {
 	e.longest.mu.Lock()
 	defer e.longest.mu.Unlock()
-	e.longest.told = max(e.longest.told, ttl)
+	e.longest.most = max(e.longest.most, ttl)
 }
 
 // longestSeen is the longest TTL that this replica has seen or heard of, as long as a claim may be at least.
 func (e *Engine) longestSeen() time.Duration {
 	e.longest.mu.Lock()
 	defer e.longest.mu.Unlock()
-	longest := max(claimTTLMax, e.longest.told)
-	for _, ttl := range e.longest.ttls {
-		longest = max(longest, ttl)
-	}
-	return longest
+	return max(claimTTLMax, e.longest.most)
 }
 
 // longestTTLs are what sawTTL has remembered, by semaphore.

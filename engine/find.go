@@ -82,29 +82,37 @@ func (f *found) owner(by string) (largest Owner) {
 	return largest
 }
 
-// left is how long the node that keeps an attempt longest still does.
-func (f *found) left(by string) (longest time.Duration) {
-	for _, r := range f.records {
-		if r.By == by {
-			longest = max(longest, r.Left)
-		}
-	}
-	return longest
-}
-
 // first reports whether any record of an attempt is still on its first minute.
 func (f *found) first(by string) bool {
 	return slices.ContainsFunc(f.records, func(r *Record) bool { return r.By == by && r.First })
 }
 
-// ver is the largest ver that was seen of an attempt.
-func (f *found) ver(by string) (largest int64) {
+// largestOf is the largest of what the records of an attempt say.
+func largestOf[T cmp.Ordered](f *found, by string, says func(*Record) T) (largest T) {
 	for _, r := range f.records {
 		if r.By == by {
-			largest = max(largest, r.Ver)
+			largest = max(largest, says(r))
 		}
 	}
 	return largest
+}
+
+// ver is the largest ver that was seen of an attempt.
+func (f *found) ver(by string) int64 { return largestOf(f, by, func(r *Record) int64 { return r.Ver }) }
+
+// fence is the largest fence that was seen of an attempt.
+func (f *found) fence(by string) int64 {
+	return largestOf(f, by, func(r *Record) int64 { return r.Fence })
+}
+
+// left is how long the node that keeps an attempt longest still does.
+func (f *found) left(by string) time.Duration {
+	return largestOf(f, by, func(r *Record) time.Duration { return r.Left })
+}
+
+// age is how long ago an attempt was placed first: a node that was mended has had it for less.
+func (f *found) age(by string) time.Duration {
+	return largestOf(f, by, func(r *Record) time.Duration { return r.Age })
 }
 
 // sameGrant reports whether two nodes' records are votes for the same grant.

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	"github.com/permitd/permitd/engine/quorum"
@@ -83,7 +83,7 @@ func (e *Engine) rejoin(cluster string) {
 		p.mu.Lock()
 		p.voting.Store(false)
 		p.header.Store(nil)
-		p.clock, p.seenIn, p.jumped, p.owed = quorum.Interval{}, 0, false, nil
+		p.clock, p.seenIn, p.jumped = quorum.Interval{}, 0, false
 		p.mu.Unlock()
 	}
 	e.setCluster(cluster)
@@ -162,29 +162,14 @@ func tokenOf(pr *Probe) Ballot {
 
 // allDo asks all chosen nodes, whether they vote or not, and reports whether every one did it.
 func (e *Engine) allDo(chosen func(int) bool, op func(int) Op) bool {
-	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.NodeTimeout)
-	defer cancel()
-	heard := make(chan *Answer, len(e.peers))
-	asked := 0
+	var nodes []*peer
 	for i, p := range e.peers {
 		if chosen(i) {
-			asked++
-			p.node.Send(&Call{Header: &Header{}, Op: op(i), Done: func(a *Answer) {
-				p.takeRecord(a)
-				heard <- a
-			}})
+			nodes = append(nodes, p)
 		}
 	}
-	all := true
-	for range asked {
-		select {
-		case <-ctx.Done():
-			return false
-		case a := <-heard:
-			all = all && a.Err == nil && a.Says == SaysDone
-		}
-	}
-	return all
+	answers := e.askEach(e.ctx, nodes, func(p *peer) Op { return op(p.pos) })
+	return !slices.ContainsFunc(nodes, func(p *peer) bool { return answers[p.pos] == nil || answers[p.pos].Says != SaysDone })
 }
 
 // takeRecord takes over the record that an operation of forming and readmission answers with.

@@ -43,20 +43,7 @@ func (s *stage) reseed(server, source *enginetest.Server, records ...engine.Reco
 	page, whole := read(db, ""), read("", "")
 	page.Semaphores[0].Leases = append(page.Semaphores[0].Leases, records...)
 	page.Registers, page.FenceFloor, page.Tombstones = whole.Registers, whole.FenceFloor, read("", whole.Next).Tombstones
-	h := s.header(server)
-	known := slices.Clone(h.Known)
-	known[h.Index]++
-	token, runID := engine.Ballot{Counter: 2, Replica: "test"}, server.RunID()
-	for _, op := range []engine.Op{
-		&engine.Freeze{Token: token, Was: engine.Ballot{Counter: 1, Replica: "enginetest"}, Cluster: h.Cluster, RunID: runID},
-		&engine.Load{Token: token, RunID: runID, Cluster: h.Cluster, N: len(s.Servers), Index: h.Index, Known: known, Page: page},
-		&engine.Commit{Token: token, RunID: runID},
-	} {
-		if a := s.do(server, op); a.Says != engine.SaysDone {
-			s.t.Fatalf("%s says %s to %s", server.Name(), a.Says, engine.OpName(op))
-		}
-	}
-	s.eras[server] = known
+	s.readmit(server, engine.Load{Page: page})
 	s.heardOf(server)
 	time.Sleep(2 * time.Second) // replicas hear of the new era
 }

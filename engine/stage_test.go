@@ -102,13 +102,20 @@ func (s *stage) newEra(server *enginetest.Server) { s.rest(server, 0) }
 // rest is newEra after which nothing is granted for wait, as after a cold start.
 func (s *stage) rest(server *enginetest.Server, wait time.Duration) {
 	s.t.Helper()
+	s.readmit(server, engine.Load{Wait: wait})
+}
+
+// readmit freezes a server and commits it to what is loaded, in its next era.
+func (s *stage) readmit(server *enginetest.Server, load engine.Load) {
+	s.t.Helper()
 	h := s.header(server)
 	known := slices.Clone(h.Known)
 	known[h.Index]++
 	token, runID := engine.Ballot{Counter: 2, Replica: "test"}, server.RunID()
+	load.Token, load.RunID, load.Cluster, load.N, load.Index, load.Known = token, runID, h.Cluster, len(s.Servers), h.Index, known
 	for _, op := range []engine.Op{
 		&engine.Freeze{Token: token, Was: engine.Ballot{Counter: 1, Replica: "enginetest"}, Cluster: h.Cluster, RunID: runID},
-		&engine.Load{Token: token, RunID: runID, Cluster: h.Cluster, N: len(s.Servers), Index: h.Index, Known: known, Wait: wait},
+		&load,
 		&engine.Commit{Token: token, RunID: runID},
 	} {
 		if a := s.do(server, op); a.Says != engine.SaysDone {
