@@ -5,7 +5,7 @@
 -- ARGV    head, at, run_id, semaphore, cursor
 -- replies "<says> <time> <more>", with no then the fields of the record with their values; else as page.lua says
 --
--- with now text admit record page
+-- with now text admit record after page
 
 if run_id ~= ARGV[3] or r.run_id ~= ARGV[3] then
   return reply('no')

@@ -6,7 +6,7 @@
 -- ARGV    token ("counter replica"), run_id, semaphore, cursor
 -- replies "<says> <time> <more>", with no then the fields of the record with their values; else as page.lua says
 --
--- with now text record page
+-- with now text record after page
 
 if not frozen_by(ARGV[1], ARGV[2]) then
   return reply('no')

@@ -10,25 +10,11 @@
 --         ('' at the end), the definition as in semaphore.lua, its data, of what cools "slots lease" and the end by turns, the
 --         places as in line.lua, and the leases, id and record by turns
 --
--- with now text admit slots lease twice semaphore line end
+-- with now text admit slots lease twice semaphore line after end
 
 local cursor, count = ARGV[4], tonumber(ARGV[5])
 local cooling_most = 10000 -- entries in an answer
 local reply = { '', '', read[1] or '', call('HGET', KEYS[2], 'data') or '' }
-
--- after returns how many leases come up to the one that ended the page before, which may be gone since.
-local function after(score, last)
-  local low, high = call('ZCOUNT', KEYS[4], '-inf', '(' .. score), call('ZCOUNT', KEYS[4], '-inf', score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if smaller('0 ' .. last, '0 ' .. call('ZRANGE', KEYS[4], middle, middle)[1]:gsub(' ', '\0')) then
-      high = middle
-    else
-      low = middle + 1
-    end
-  end
-  return low
-end
 
 local start, cooling, place_count = 0, {}, 0
 if cursor == '' then
@@ -42,7 +28,7 @@ if cursor == '' then
   end
 else
   local score, last = match(cursor, '^(%d+) (.*)$')
-  start = after(score, (last:gsub(' ', '\0')))
+  start = after(KEYS[4], score, (last:gsub(' ', '\0')))
 end
 
 local page = call('ZRANGE', KEYS[4], start, start + count - 1, 'WITHSCORES')

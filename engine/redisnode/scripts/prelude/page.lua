@@ -11,20 +11,6 @@ local function begin(more)
   return answer
 end
 
--- after returns how many leases of ends come up to the one that ended the page before, which may be gone since.
-local function after(ends, score, last)
-  local low, high = call('ZCOUNT', ends, '-inf', '(' .. score), call('ZCOUNT', ends, '-inf', score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if smaller('0 ' .. last, '0 ' .. call('ZRANGE', ends, middle, middle)[1]:gsub(' ', '\0')) then
-      high = middle
-    else
-      low = middle + 1
-    end
-  end
-  return low
-end
-
 -- semaphore reads a semaphore of an era: "<last fence> <longest TTL> <wait left> <how many cool> <how many places>", and then
 -- definition, data and promise, what cools as "slots lease" and its end by turns, the places as in line.lua, and the leases, id and
 -- record by turns. What comes after a cursor has leases only.
