@@ -191,7 +191,7 @@ func (s *Server) faulted(d *policies.Decision, request *policies.Request) {
 	s.log.Warn("a policy gave no answer", "policy", d.Policy, "generation", d.Generation, "semaphore", request.Semaphore, "fault", d.Fault.Error())
 }
 
-// problemOfPolicy maps the errors of policies to what clients see.
+// problemOfPolicy maps the errors of policies that have more to tell than their kind to what clients see.
 func problemOfPolicy(err error) error {
 	if e, ok := errors.AsType[*policies.AttributeError](err); ok {
 		return badRequest("attributes", "%s", e.Error())
@@ -218,25 +218,7 @@ func problemOfPolicy(err error) error {
 		p.Stage, p.Got, p.Want, p.Hint = string(e.Stage), e.Got, e.Want, e.Hint
 		return p
 	}
-	for _, known := range []struct {
-		err  error
-		kind kind
-	}{
-		{policies.ErrUnknownPolicy, kindNotFound},
-		{policies.ErrUnknownVersion, kindNotFound},
-		{policies.ErrRevMismatch, kindRevMismatch},
-		{policies.ErrTooManyPolicies, kindTooManyPolicies},
-		{policies.ErrUnavailable, kindPolicyUnavailable},
-		{policies.ErrClosed, kindDraining},
-		{engine.ErrTooLargeValue, kindTooManyPolicies},
-	} {
-		if errors.Is(err, known.err) {
-			p := newProblem(known.kind, "%s", known.err.Error())
-			p.cause = err
-			return p
-		}
-	}
-	return err
+	return err // one of the sentinels, or internal
 }
 
 // attributes takes what a client tells the policy: an object, or in a form attr.KEY=VALUE.

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/policies"
 )
 
 // problem is an error as a client sees it (RFC 9457): a kind that stays the same for programs, and
@@ -74,11 +75,18 @@ func badRequest(field, format string, args ...any) *problem {
 	return p
 }
 
-// sentinels are the engine's errors that have a kind of their own and no more to tell.
+// sentinels are the errors of policies and of the engine that have a kind of their own and no more to tell.
 var sentinels = []struct {
 	err  error
 	kind kind
 }{
+	{policies.ErrUnknownPolicy, kindNotFound},
+	{policies.ErrUnknownVersion, kindNotFound},
+	{policies.ErrRevMismatch, kindRevMismatch},
+	{policies.ErrTooManyPolicies, kindTooManyPolicies},
+	{policies.ErrUnavailable, kindPolicyUnavailable},
+	{policies.ErrClosed, kindDraining},
+	{engine.ErrTooLargeValue, kindTooManyPolicies},
 	{engine.ErrUnknownSemaphore, kindUnknownSemaphore},
 	{engine.ErrNotConfirmed, kindQuorumUnavailable},
 	{engine.ErrQuorumUnavailable, kindQuorumUnavailable},
