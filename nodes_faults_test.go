@@ -230,17 +230,20 @@ func TestASlowDiskSlowsNoMajority(t *testing.T) {
 	}
 }
 
+// stores are the flags of each kind of store, a new one each.
+var stores = map[string]func(t *testing.T) []string{
+	"embedded": func(t *testing.T) []string { return []string{"--data", t.TempDir()} },
+	"three nodes": func(t *testing.T) []string {
+		_, nodes := redisNodes(t, 3)
+		return []string{"--redis", nodes}
+	},
+}
+
 // faults.md 23: a crash between any two writes -> what is in use is what the leases weigh.
 func TestWhatIsInUseIsWhatTheLeasesWeighAfterACrash(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
-	for name, flags := range map[string]func(t *testing.T) []string{
-		"embedded": func(t *testing.T) []string { return []string{"--data", t.TempDir()} },
-		"three nodes": func(t *testing.T) []string {
-			_, nodes := redisNodes(t, 3)
-			return []string{"--redis", nodes}
-		},
-	} {
+	for name, flags := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := flags(t)
@@ -281,13 +284,7 @@ func TestWhatIsInUseIsWhatTheLeasesWeighAfterACrash(t *testing.T) {
 func TestAHundredLeasesLiveOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
-	for name, flags := range map[string]func(t *testing.T) []string{
-		"embedded": func(t *testing.T) []string { return []string{"--data", t.TempDir()} },
-		"three nodes": func(t *testing.T) []string {
-			_, nodes := redisNodes(t, 3)
-			return []string{"--redis", nodes}
-		},
-	} {
+	for name, flags := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := flags(t)

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/permitd/permitd/engine/enginetest/redistest"
 )
 
 // errPhysics says that a cap was not kept.
@@ -95,7 +97,7 @@ func run(ctx context.Context, length time.Duration, names []string) error {
 			continue
 		}
 		fmt.Printf("\n%s: %s\n", b.name, b.about)
-		err := onStand(func(s *stand) error { return b.run(ctx, s, length) })
+		err := redistest.OnStand(func(s *redistest.Stand) error { return b.run(ctx, &stand{s}, length) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,46 +17,8 @@ import (
 	"github.com/permitd/permitd/engine/enginetest/redistest"
 )
 
-// stand is where a benchmark runs: it owns directories and processes and takes them away at the end.
-type stand struct {
-	cleanups []func()
-}
-
-// failure is how a stand ends a benchmark from deep within.
-type failure struct{ error }
-
-// onStand runs f and cleans up after it.
-func onStand(f func(*stand) error) (err error) {
-	s := &stand{}
-	defer func() {
-		for _, clean := range slices.Backward(s.cleanups) {
-			clean()
-		}
-		if f, failed := recover().(failure); failed {
-			err = f.error
-		}
-	}()
-	return f(s)
-}
-
-// Helper, TempDir, Cleanup and Fatalf are redistest.TB.
-func (s *stand) Helper() {}
-
-// TempDir returns a new directory.
-func (s *stand) TempDir() string {
-	dir, err := os.MkdirTemp("", "permitd-bench-")
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
-	s.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-// Cleanup runs f at the end, last added first.
-func (s *stand) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
-
-// Fatalf ends the benchmark.
-func (s *stand) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+// stand is where a benchmark runs.
+type stand struct{ *redistest.Stand }
 
 // redis starts n redis-servers and returns their addresses.
 func (s *stand) redis(n int) []string {

@@ -16,8 +16,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
+
+	"github.com/permitd/permitd/engine/enginetest/redistest"
 )
 
 func main() {
@@ -28,50 +29,9 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := onStand(func(s *stand) error { return play(ctx, s, os.Stdout, p) }); err != nil {
+	if err := redistest.OnStand(func(s *redistest.Stand) error { return play(ctx, s, os.Stdout, p) }); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		fmt.Fprintln(os.Stderr, "chaos: again:", p.command())
 		os.Exit(1)
 	}
 }
-
-// stand is a redistest.TB for a program that is no test: it owns directories and processes and takes them away at the end.
-type stand struct {
-	cleanups []func()
-}
-
-// failure is how a stand ends from deep within.
-type failure struct{ error }
-
-// onStand runs f and cleans up after it.
-func onStand(f func(*stand) error) (err error) {
-	s := &stand{}
-	defer func() {
-		for _, clean := range slices.Backward(s.cleanups) {
-			clean()
-		}
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			err = r.error
-		default:
-			panic(r)
-		}
-	}()
-	return f(s)
-}
-
-func (s *stand) Helper() {}
-
-func (s *stand) TempDir() string {
-	dir, err := os.MkdirTemp("", "permitd-chaos-")
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
-	s.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-func (s *stand) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
-
-func (s *stand) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
