@@ -11,6 +11,7 @@ func (s *semaphore) size(r *Request) {
 	s.e.work.Go(func() {
 		standing := s.look()
 		s.locked(func() {
+			r := r.newest()
 			switch {
 			case r.phase != weighing: // cancelled meanwhile
 			case s.e.draining.Load():

@@ -44,7 +44,8 @@
 //   - Definitions and the cluster secret are CASPaxos registers on the same nodes (register.go); a ballot names the
 //     definition it was cast under, and ballots under different ones are never added up. So are values that callers share (value.go).
 //   - A blob is named by its SHA-256 and lies on a quorum, beside what eras are about (blob.go); whoever uses it mends it.
-//   - A request is weighed once, when it is found to be new; what was said goes with its place, ticket and lease (weigh.go).
+//   - A request is weighed once, when it is found to be new; what was said goes with its place, ticket and lease. Made
+//     again while it is weighed, it takes what the first is told (weigh.go).
 //
 // # Which nodes count
 //

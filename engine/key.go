@@ -62,8 +62,10 @@ func (a *Ask) params() uint32 {
 
 // kept is a place in line whose owner is away.
 type kept struct {
-	order  Order
+	order  Order // zero: it was not in line yet
 	word   Weighed
+	judged bool     // a policy was asked, or need not be
+	asked  *Request // its policy is still being asked, for this one
 	since  time.Duration
 	params uint32
 	until  time.Duration
@@ -108,7 +110,7 @@ func (s *semaphore) again(r *Request) {
 			r.fail(ErrKeyReused)
 			return
 		}
-		if s.supersede(old, r); r.phase == waiting {
+		if s.supersede(old, r); r.phase == waiting || r.phase == weighing {
 			return
 		}
 	}
@@ -117,26 +119,42 @@ func (s *semaphore) again(r *Request) {
 			r.fail(ErrKeyReused)
 			return
 		}
-		r.standsWhere(p.order, p.since, p.word)
+		r.standsWhere(p.order, p.since, p.word, p.judged)
+		if p.asked != nil {
+			s.inherits(r, p.asked)
+			return
+		}
 	}
 	delete(s.away, r.id)
 	s.named[r.id] = r
 	s.seek(r)
 }
 
-// standsWhere gives a request the place of the same request before it.
-func (r *Request) standsWhere(order Order, since time.Duration, word Weighed) {
+// standsWhere gives a request the place of the same request before it, and what its policy said of that.
+func (r *Request) standsWhere(order Order, since time.Duration, word Weighed, judged bool) {
 	if order.Arrival != 0 {
 		r.order, r.since, r.resumes = order, since, true
-		r.obeys(word)
 	}
+	r.judged = r.judged || judged
+	r.obeys(word)
+}
+
+// inherits lets r have what is found of old, which is being weighed: it is the same request, and is weighed once. mu is held.
+func (s *semaphore) inherits(r, old *Request) {
+	delete(s.away, r.id)
+	s.named[r.id] = r
+	r.phase, r.sizes = weighing, old.sizes
+	old.heir = r
 }
 
 // supersede lets r stand where old does, if that is in line; old hears so. A claim under way goes on for r. mu is held.
 func (s *semaphore) supersede(old, r *Request) {
-	r.standsWhere(old.order, old.since, old.word)
+	r.standsWhere(old.order, old.since, old.word, old.judged)
+	if old.phase == weighing {
+		s.inherits(r, old)
+	}
 	if s.line.has(old) {
-		r.ttl, r.phase = old.ttl, waiting
+		r.ttl, r.weight, r.ask.Permits, r.sizes, r.phase = old.ttl, old.weight, old.ask.Permits, old.sizes, waiting
 		a, claims := old.attempt, s.line.claimsFor(old)
 		s.line.leave(old)
 		s.line.enter(r)
@@ -160,13 +178,36 @@ func (s *semaphore) supersede(old, r *Request) {
 	s.settled()
 }
 
+// keepWord has a kept place know what the policy said, if it was still asked when the place was left. A refusal is not kept: whoever
+// comes again is a new request then, as after every refusal. mu is held.
+func (s *semaphore) keepWord(r *Request, word Weighed, err error) {
+	p, ok := s.away[r.id]
+	switch {
+	case !ok || p.asked != r:
+		return
+	case err != nil:
+		delete(s.away, r.id)
+		return
+	}
+	p.word, p.judged, p.asked = word, true, nil
+	s.away[r.id] = p
+}
+
 // keepPlace keeps the place of a request that ends without a lease, for whoever asks again with its key, and reports whether it
 // does. mu is held.
 func (s *semaphore) keepPlace(r *Request) bool {
-	keeps := r.ask.Key != "" && r.order.Arrival != 0 && (r.ask.Wait > 0 || r.resumes) && len(s.away) < awayMax
+	return r.order.Arrival != 0 && s.keep(r, nil)
+}
+
+// keep is keepPlace of a request wherever it stood; asked is itself if its policy is still being asked. mu is held.
+func (s *semaphore) keep(r, asked *Request) bool {
+	keeps := r.ask.Key != "" && (r.ask.Wait > 0 || r.resumes) && len(s.away) < awayMax
 	if keeps {
 		s.touched = s.e.cfg.Now() // it is not forgotten before
-		s.away[r.id] = kept{r.order, r.word, r.since, r.params, s.e.cfg.Now() + PlaceKept, r.waiter()}
+		s.away[r.id] = kept{
+			order: r.order, word: r.word, judged: r.judged, asked: asked, since: r.since, params: r.params,
+			until: s.e.cfg.Now() + PlaceKept, info: r.waiter(),
+		}
 	}
 	return keeps
 }

@@ -33,10 +33,11 @@ type Request struct {
 	// Guarded by s.mu.
 	phase    phase
 	weight   int
-	word     Weighed // of its policy; zero: none was asked
-	judged   bool    // it was asked, or need not be
-	asking   bool    // Ask is at it
-	inline   func()  // for Ask to do before it returns, without mu; only Ask reads and writes it
+	word     Weighed  // of its policy; zero: none was asked
+	judged   bool     // it was asked, or need not be
+	heir     *Request // the same request, made again while this one was weighed: what is found is its
+	asking   bool     // Ask is at it
+	inline   func()   // for Ask to do before it returns, without mu; only Ask reads and writes it
 	ttl      time.Duration
 	order    Order
 	since    time.Duration // when it arrived, by the coordinator's clock
@@ -289,8 +290,10 @@ func (r *Request) Cancel() {
 		r.end()
 		switch phase {
 		case ended:
-		case arriving, seeking, weighing:
+		case arriving, seeking:
 			r.s.keepPlace(r)
+		case weighing:
+			r.s.keep(r, r)
 		case waiting:
 			// A claim under way goes on; what it is granted is given back by its verdict.
 			r.s.keepPlace(r)

@@ -69,7 +69,7 @@ func (s *semaphore) inLine(count int) []listed {
 		add(r.order, r.waiter(), r.since, false)
 	}
 	for _, p := range s.away {
-		if s.e.cfg.Now() < p.until {
+		if s.e.cfg.Now() < p.until && p.order.Arrival != 0 {
 			add(p.order, p.info, p.since, true)
 		}
 	}

@@ -123,10 +123,12 @@ func (s *semaphore) look() (standing Standing) {
 	return standing
 }
 
-// wasWeighed lets a request in as its policy says. mu is held.
+// wasWeighed lets a request in as its policy says, or the same request that was made again meanwhile. mu is held.
 func (s *semaphore) wasWeighed(r *Request, word Weighed, err error) {
+	r = r.newest()
 	switch {
 	case r.phase != weighing: // cancelled meanwhile
+		s.keepWord(r, word, err)
 	case s.e.draining.Load():
 		r.fail(ErrDraining)
 	case err != nil:
@@ -136,6 +138,14 @@ func (s *semaphore) wasWeighed(r *Request, word Weighed, err error) {
 		r.obeys(word)
 		s.comesIn(r)
 	}
+}
+
+// newest is the request, or who was made again in its place while it was weighed. mu is held.
+func (r *Request) newest() *Request {
+	for r.heir != nil {
+		r = r.heir
+	}
+	return r
 }
 
 // obeys takes over what a policy said. mu is held.

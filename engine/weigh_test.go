@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
 )
 
 var heavy = engine.Binding{Policy: "heavy", Config: "x"}
@@ -176,4 +177,122 @@ func TestWithoutABindingNoPolicyIsAsked(t *testing.T) {
 			t.Error("a large configuration was taken")
 		}
 	})
+}
+
+// pensive is a policy that takes its time, and says something else each time.
+type pensive struct {
+	asked  atomic.Int64
+	answer chan struct{} // closed when it may answer
+	err    error
+}
+
+func (p *pensive) ask(ask engine.Ask) engine.Ask {
+	ask.Weigh = func(engine.Standing) (engine.Weighed, error) {
+		n := int(p.asked.Add(1))
+		<-p.answer
+		return engine.Weighed{Weight: 1 + n}, p.err
+	}
+	return ask
+}
+
+func TestARequestThatIsMadeAgainWhileItIsWeighedTakesTheWeightOfTheFirst(t *testing.T) {
+	denied := errors.New("not today")
+	for _, c := range []struct {
+		name    string
+		cancels bool  // the first is gone before the second comes
+		answers bool  // and the policy has answered between them
+		err     error // what it says
+		asked   int64
+	}{
+		{name: "at once", asked: 1},
+		{name: "at once, and it is denied", err: denied, asked: 1},
+		{name: "after the first has left", cancels: true, asked: 1},
+		{name: "after the first has left, and it is denied", cancels: true, err: denied, asked: 1},
+		{name: "after the first has left and was weighed", cancels: true, answers: true, asked: 1},
+		{name: "after the first has left and was denied: that is another request", cancels: true, answers: true, err: denied, asked: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1 := s.player()
+				r1.declare(engine.Definition{Limit: 10, Policy: heavy})
+				p := &pensive{answer: make(chan struct{}), err: c.err}
+				ask := p.ask(engine.Ask{Key: "k", Wait: time.Minute})
+				first := r1.ask(ask)
+				synctest.Wait()
+				if c.cancels {
+					first.Cancel()
+				}
+				if c.answers {
+					close(p.answer)
+					synctest.Wait()
+				}
+				second, third := r1.ask(ask), r1.ask(ask)
+				if !c.cancels {
+					first.mustFail(engine.ErrSuperseded)
+				}
+				second.mustFail(engine.ErrSuperseded)
+				if here, _, err := r1.Waiters(t.Context(), db, 10); err != nil || !c.answers && len(here) != 0 {
+					t.Errorf("in line while it is weighed: %+v, %v", here, err)
+				}
+				if !c.answers {
+					close(p.answer)
+				}
+				if c.err != nil {
+					third.mustFail(c.err)
+				} else if l := third.mustHold(); l.Weight != 2 {
+					t.Errorf("the lease is %+v", l)
+				}
+				if n := p.asked.Load(); n != c.asked {
+					t.Errorf("the policy was asked %d times; want %d", n, c.asked)
+				}
+				third.Cancel()
+				s.uses(r1, 0)
+			})
+		})
+	}
+}
+
+// Through two replicas at once a policy may be asked by both: neither knows of the other before its claim meets the other's on the nodes.
+// Then what the nodes hold counts, for both.
+func TestWhatTheNodesHoldCountsWhereTwoReplicasWeighTheSameRequest(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 10, Policy: heavy})
+		mine, theirs := &pensive{answer: make(chan struct{})}, &pensive{answer: make(chan struct{})}
+		theirs.asked.Store(5) // it says 7
+		first := r1.ask(mine.ask(engine.Ask{Key: "k", Wait: time.Minute}))
+		second := r2.ask(theirs.ask(engine.Ask{Key: "k", Wait: time.Minute}))
+		synctest.Wait()
+		close(theirs.answer)
+		l := second.mustHold()
+		close(mine.answer)
+		if got := first.mustHold(); got.ID != l.ID || got.Fence != l.Fence || got.Weight != 7 || l.Weight != 7 || !got.Replayed {
+			t.Errorf("the first was weighed last and has %+v; the second has %+v", got, l)
+		}
+		s.uses(r1, 7)
+	})
+}
+
+func TestWhoTakesAllThatIsFreeAndAsksAgainAtOnceHasAllOfIt(t *testing.T) {
+	for _, held := range []string{"line", "claim"} { // while it looks how much that is, and while it claims
+		t.Run(held, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1 := s.player()
+				r1.declare(engine.Definition{Limit: 5})
+				r1.b.Hold(held)
+				r1.c.Hold(held)
+				all := engine.Ask{AllFree: true, Key: "k"}
+				first := r1.ask(all)
+				synctest.Wait()
+				again := r1.ask(all)
+				first.mustFail(engine.ErrSuperseded)
+				r1.b.Pass(enginetest.Any)
+				r1.c.Pass(enginetest.Any)
+				if l := again.mustHold(); l.Weight != 5 || l.Requested != 5 {
+					t.Errorf("the lease is %+v", l)
+				}
+				s.uses(r1, 5)
+			})
+		})
+	}
 }
