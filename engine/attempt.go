@@ -35,14 +35,16 @@ type attempt struct {
 	ends      []time.Duration // by node: until when it holds the lease, by the coordinator's clock
 	asked     []bool
 	mended    []bool
+	stood     []bool // by node: it granted the claim, and was told of the request's place again
 	says      []Says
 	toldFence int64 // the largest fence that was told when it began
 	nextEnd   []time.Duration
 	frees     []int
 	beyond    []int // by node: how many slots beyond the limit are in use there
 	more      bool
-	round     int    // 0: the claim; then mends
-	under     Ballot // of mends: the definition that the slots were voted for under
+	round     int          // 0: the claim; then mends
+	under     Ballot       // of mends: the definition that the slots were voted for under
+	onto      quorum.Slots // of mends: where the last of them were to move the lease
 	began     time.Duration
 	decided   bool
 	closed    bool // nobody is waited for any longer
@@ -64,7 +66,7 @@ func (s *semaphore) claim(r *Request, start int) {
 	now, n := s.e.cfg.Now(), len(s.e.peers)
 	a := &attempt{
 		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
-		eras: make([]int64, n), ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n),
+		eras: make([]int64, n), ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n), stood: make([]bool, n),
 		toldFence: s.toldFence, says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]int, n),
 	}
 	by := newID()
@@ -275,23 +277,28 @@ func (a *attempt) split(v quorum.Verdict) {
 	}
 }
 
-// tryAnew gives back what could not be mended and makes another attempt, same order, in a moment. It looks for slots from
-// somewhere else on: where leases are on different nodes, each node may find another slot first, again and again, while one
-// farther on is free on all.
+// tryAnew gives back what could not be mended and makes another attempt, same order, in a moment.
 func (a *attempt) tryAnew() {
 	s, r := a.s, a.r
 	a.settle()
 	a.giveBack()
 	r.splits++
-	if s.def != nil {
-		r.start = int(random(time.Duration(s.limit())))
-	}
 	switch {
 	case r.phase != waiting:
 	case r.splits >= splitsMax:
 		s.refused(a)
 	default:
+		s.startAfter(a)
 		s.claimLater(r)
+	}
+}
+
+// startAfter lets the next claim look for slots from past those on that the attempt could not be mended onto: where leases are on
+// different nodes, each node may find another slot first, again and again, while one farther on is free on all. What Q nodes have
+// just freed is better. mu is held.
+func (s *semaphore) startAfter(a *attempt) {
+	if s.def != nil && len(a.onto) > 0 && !s.sure(a.r) {
+		a.r.start = (a.onto.First() + 1) % s.limit()
 	}
 }
 
@@ -299,6 +306,7 @@ func (a *attempt) tryAnew() {
 func (a *attempt) mend(v quorum.Verdict) {
 	s := a.s
 	a.round++
+	a.onto = v.Slots
 	round := a.round
 	a.began, a.closed = s.e.cfg.Now(), false
 	if round == 1 {
@@ -319,10 +327,32 @@ func (a *attempt) mend(v quorum.Verdict) {
 			Fence: v.Fence, Ballot: v.Definition, TTL: a.op.TTL, First: a.r.ttl > claimTTLMax, New: true,
 			Until: a.ats[i] + int64(min(a.op.TTL, attemptLate)/time.Microsecond),
 		}
+		if b := a.ballots[i]; b.Kind == quorum.Yes && !b.Slots.Equal(v.Slots) {
+			a.standAt(i)
+		}
 		a.ballots[i] = quorum.Ballot{Kind: quorum.Waiting}
 		a.mended[i] = true
 		s.queue(p, p.askAgain(op, a.ats[i], nil, a.undecided, func(ans *Answer) { a.heard(i, round, ans) }))
 	}
+}
+
+// standAt puts the request in line again on a node that granted it something which a mend is about to move: the node may refuse and drop
+// the record, and would wake whoever comes next for what it frees, ahead of the request.
+func (a *attempt) standAt(i int) {
+	s, r := a.s, a.r
+	if !a.op.Wait {
+		return
+	}
+	a.stood[i] = true
+	fill := func() Placement {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.attempt != a || !s.line.has(r) {
+			return Placement{}
+		}
+		return Placement{Mode: PlaceIfLast, Place: s.line.place(r, s.e.cfg.Now())}
+	}
+	s.queueLine(i, fill)
 }
 
 // giveBack gives back what the attempt left on nodes: where it was granted, got a mend, or no answer will come. A node

@@ -176,6 +176,8 @@
 //	a granted claim leaves the next place, or none             enginetest TestStateKeepsTheContract
 //	a line replaces the place it was told, no newer one        TestScheduleLineAfterANewerPlace
 //	a line is sent after the verdict                           TestScheduleStalePlaceAfterGrant
+//	who tries anew keeps its place meanwhile                   TestScheduleRefusedMendWakesItsOwn
+//	who is mended keeps its place meanwhile                    TestScheduleRefusedMendWakesItsOwn
 //	a claim stays behind those before it                       enginetest TestStateKeepsTheContract
 //	room beside all who wait is free to take                   TestScheduleFalseBehindWithPermitsFree
 //	nobody claims while others wait before it here             TestATryTakesWhatIsFreeAndNeverOvertakesAWaiter

@@ -336,6 +336,18 @@ var mutants = []mutant{
 		"TestScheduleStalePlaceAfterGrant",
 	},
 	{
+		"who tries anew keeps its place meanwhile", "verdict.go",
+		`(a == nil || a.stood[i] || a.round == 0`,
+		`a != nil && (a.stood[i] || a.round == 0`,
+		"TestScheduleRefusedMendWakesItsOwn",
+	},
+	{
+		"who is mended keeps its place meanwhile", "attempt.go",
+		"\t\t\ta.standAt(i)\n",
+		``,
+		"TestScheduleRefusedMendWakesItsOwn",
+	},
+	{
 		"a claim stays behind those before it", "localnode/claim.go",
 		`weight > 0 && free < op.Weight+weight`,
 		`false && weight+int(first.Seq) > 0`,

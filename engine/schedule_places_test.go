@@ -179,3 +179,38 @@ func TestScheduleFalseBehindWithPermitsFree(t *testing.T) {
 		first.mustHold()
 	})
 }
+
+// refused-mend-wakes-its-own: of five nodes A has slot 1 free, B and C slot 2, D and E slots 0 and 2. The oldest waiter is granted slot 1
+// on A, 2 on B and C, and 0 on D and E, and mended onto 0; A, B and C refuse that and drop what they granted -> they wake it, and not the
+// next, who would be granted slot 2.
+func TestScheduleRefusedMendWakesItsOwn(t *testing.T) {
+	playOn(t, 5, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		var freed []*engine.Release
+		for i, kept := range [][]int{{0, 2}, {0, 1}, {0, 1}, {1}, {1}} {
+			slots := quorum.SlotsOf(kept...)
+			s.stray(s.Servers[i], 0, slots)
+			freed = append(freed, s.stray(s.Servers[i], 0, all(3).Minus(slots)))
+		}
+		first := r1.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(time.Millisecond)
+		second := r2.ask(engine.Ask{Wait: time.Minute})
+		time.Sleep(time.Millisecond)
+		r1.ways.Hold("claim")
+		for i, server := range s.Servers {
+			s.do(server, freed[i])
+		}
+		for _, way := range r1.ways {
+			way.Next("claim").Op.(*engine.Claim).Start = 0 // as if no wake had named a slot
+		}
+		claims := s.count(s.a, "claim")
+		r1.ways.Pass(enginetest.Any)
+		time.Sleep(5 * time.Millisecond)
+		first.mustHold()
+		second.mustWait()
+		if n := claims.Load(); n != 2 { // from the slot after 0 on it finds the one that three nodes have
+			t.Errorf("there were %d claims", n)
+		}
+	})
+}

@@ -44,10 +44,13 @@ type stage struct {
 }
 
 // play plays a schedule, and looks at the end whether the nodes' memories are sound.
-func play(t *testing.T, schedule func(t *testing.T, s *stage)) {
+func play(t *testing.T, schedule func(t *testing.T, s *stage)) { playOn(t, 3, schedule) }
+
+// playOn is play on more nodes than three.
+func playOn(t *testing.T, nodes int, schedule func(t *testing.T, s *stage)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := enginetest.NewCluster(t, 3)
+		c := enginetest.NewCluster(t, nodes)
 		c.Form()
 		schedule(t, &stage{c, t, c.Servers[0], c.Servers[1], c.Servers[2], map[*enginetest.Server][]int64{}})
 		for _, server := range c.Servers {

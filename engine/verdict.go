@@ -39,6 +39,7 @@ func (s *semaphore) refused(a *attempt) {
 	r.over = maskSays(a.says, SaysOver)
 	if a.partial() {
 		r.lost(now)
+		s.startAfter(a)
 	}
 	s.free = min(s.free, r.weight-1) // whatever nodes call free (paused, or each another slot), it was not to be had
 	if countSays(a.says, SaysUndefined) >= s.e.quorum {
@@ -239,10 +240,11 @@ func (s *semaphore) reconcile() {
 	}
 }
 
-// stands reports whether a node that was asked has put the request in line: it refused the claim. (One that refused a mend
-// has granted the claim; the give-back states the place.)
-func (a *attempt) stands(i int) bool {
-	return a.op.Wait && a.round == 0 && a.ballots[i].Kind == quorum.No
+// stands reports whether a request that claims should have its place on a node: where it was refused, or put in line again, and
+// everywhere while it pauses between two attempts. (A node that refused a mend granted the claim: there the give-back states the place.)
+func (r *Request) stands(i int) bool {
+	a := r.attempt
+	return r.ask.Wait > 0 && (a == nil || a.stood[i] || a.round == 0 && a.ballots[i].Kind == quorum.No)
 }
 
 // reconcileAt sends a line to a node on which this replica's place is not what it should be: its oldest waiter, one
@@ -260,7 +262,7 @@ func (s *semaphore) reconcileAt(i int) {
 		if head != nil && r.order.Compare(head.order) >= 0 {
 			return false
 		}
-		if a := r.attempt; a == nil || !a.stands(i) {
+		if !r.stands(i) {
 			return true
 		}
 		want = r
@@ -274,7 +276,6 @@ func (s *semaphore) reconcileAt(i int) {
 	if was == order || s.unanswered[i] > 0 && (was.IsZero() || s.line.find(was) != nil) {
 		return
 	}
-	s.lining[i] = true
 	fill := func() Placement {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -284,6 +285,13 @@ func (s *semaphore) reconcileAt(i int) {
 		}
 		return Placement{Mode: PlaceIfWas, Was: was, Place: s.line.place(s.line.head(), now)}
 	}
+	s.queueLine(i, fill)
+}
+
+// queueLine sends a line to a node, and looks at the place that it answers with. mu is held.
+func (s *semaphore) queueLine(i int, fill func() Placement) {
+	p := s.e.peers[i]
+	s.lining[i] = true
 	op := &Line{Semaphore: s.name, Replica: s.e.replica}
 	s.queue(p, p.call(op, p.nodeTime(s.e.cfg.Now()), fill, func(ans *Answer) {
 		s.locked(func() {
