@@ -4,7 +4,8 @@ import "github.com/permitd/permitd/engine"
 
 // stored is what the store remembers of something it keeps: where it is, and whether what is written is still right.
 type stored struct {
-	serial uint64 // its key; 0: it was never written
+	serial uint32 // its key; 0: it was never written
+	file   uint32 // the number of the file that has it
 	dirty  bool
 	gone   bool
 }

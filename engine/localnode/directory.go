@@ -17,11 +17,12 @@ import (
 
 // What lies in the directory.
 const (
-	firstName  = "registers.db"        // the first file; who has it open has the directory
-	secondName = "leases.db"           // the second
-	asideName  = "leases-set-aside.db" // a second file that could not be used, the latest one
-	blobsName  = "blobs"               // a directory
-	freshEnd   = ".new"                // of a file that is being made
+	firstName    = "registers.db"     // the first file; who has it open has the directory
+	journalBegin = "leases-"          // of the second, whose name has a number in its middle
+	journalEnd   = ".log"             // likewise
+	asideName    = "leases-set-aside" // a directory: the latest second file that could not be used
+	blobsName    = "blobs"            // a directory
+	freshEnd     = ".new"             // of a file that is being made
 )
 
 const (
@@ -29,7 +30,6 @@ const (
 	lockTimeout = 200 * time.Millisecond // how long another process may take to leave the directory
 	dirMode     = 0o700
 	fileMode    = 0o600
-	rewritePage = 10_000 // entries written in one transaction when the second file is made anew
 )
 
 // opening is a directory that is being opened.
@@ -38,6 +38,7 @@ type opening struct {
 	bootID string
 	now    int64 // the node's clock, µs
 	wall   int64 // the wall clock, µs
+	turn   int64 // of the journal
 	log    *slog.Logger
 
 	store *store
@@ -58,37 +59,41 @@ func (o *opening) openDirectory() (*State, error) {
 }
 
 func (o *opening) open() (*State, error) {
+	journals, err := journalNumbers(o.dir)
+	if err != nil {
+		return nil, err
+	}
 	path := filepath.Join(o.dir, firstName)
-	if err := o.create(path); err != nil {
+	if err := o.create(path, len(journals) > 0); err != nil {
 		return nil, err
 	}
 	first := newContents()
 	if err := o.openFirst(path, first); err != nil {
 		return nil, err
 	}
-	second, lost := o.readSecond()
+	second, lost := o.readSecond(journals)
 	if lost != nil {
-		if err := o.setAside(lost, first.longestTTL); err != nil {
+		if err := o.setAside(journals, lost, first.longestTTL); err != nil {
 			return nil, err
 		}
 	}
 	o.store.longestTTL, o.store.ceiling = first.longestTTL, first.ceiling
 	state := o.build(first, second)
 	state.blobs = openBlobs(filepath.Join(o.dir, blobsName))
-	if err := o.makeSecond(state); err != nil {
-		return nil, fmt.Errorf("writing %s: %w", secondName, err)
+	if err := o.makeSecond(state, journals); err != nil {
+		return nil, fmt.Errorf("writing a journal: %w", err)
 	}
 	return state, nil
 }
 
 // create makes the first file if there is none. It gets its name only when it is whole, so that one that is found is
 // one that was in use.
-func (o *opening) create(path string) error {
+func (o *opening) create(path string, journal bool) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(o.dir, secondName)); err == nil {
-		return o.firstDamaged(path, errors.New("it is missing, while "+secondName+" is there"))
+	if journal {
+		return o.firstDamaged(path, errors.New("it is missing, while a journal of leases is there"))
 	}
 	o.fresh = true
 	fresh := path + freshEnd
@@ -190,84 +195,76 @@ func readAll(f *sealed, path string, to *contents) error {
 }
 
 // readSecond reads the second file. lost says why what is in it must not be used; nil where nothing is lost.
-func (o *opening) readSecond() (to *contents, lost error) {
+func (o *opening) readSecond(journals []int) (to *contents, lost error) {
 	to = newContents()
-	path := filepath.Join(o.dir, secondName)
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && o.fresh:
-		return to, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("it is missing")
-	case err != nil:
-		return nil, err
-	case info.Size() == 0:
-		return nil, errors.New("it is empty")
-	}
-	options := secondOptions(false)
-	options.ReadOnly = true
-	err = guard(func() error {
-		db, err := bolt.Open(path, fileMode, options)
-		if err != nil {
-			return err
+	if len(journals) == 0 {
+		if o.fresh {
+			return to, nil
 		}
-		defer func() { _ = db.Close() }() // it was only read
-		return readAll(&sealed{db: db}, path, to)
-	})
+		return nil, errors.New("it is missing")
+	}
+	head, entries, err := readJournal(o.dir, journals[len(journals)-1])
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("it %w: %w", ErrDamaged, err)
-	case to.format > storeFormat:
-		return nil, fmt.Errorf("it has format %d, this version knows %d at most", to.format, storeFormat)
-	case to.bootID != o.bootID:
+	case head.format > storeFormat:
+		return nil, fmt.Errorf("it has format %d, this version knows %d at most", head.format, storeFormat)
+	case head.bootID != o.bootID:
 		return nil, errors.New("the machine was started anew, and the file may lack what was written last")
+	}
+	for _, entry := range entries {
+		if err := to.addEntry(entry); err != nil {
+			return nil, fmt.Errorf("it %w: %w", ErrDamaged, err)
+		}
 	}
 	return to, nil
 }
 
 // setAside moves the second file out of the way, and tells so.
-func (o *opening) setAside(why error, longestTTL int64) error {
+func (o *opening) setAside(journals []int, why error, longestTTL int64) error {
 	aside := filepath.Join(o.dir, asideName)
-	err := os.Rename(filepath.Join(o.dir, secondName), aside)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("setting %s aside: %w", secondName, err)
+	if len(journals) > 0 {
+		if err := errors.Join(os.RemoveAll(aside), os.MkdirAll(aside, dirMode)); err != nil {
+			return fmt.Errorf("setting the leases aside: %w", err)
+		}
+	}
+	for _, number := range journals { // the last one last: until then it is set aside again after a kill
+		name := journalName(number)
+		if err := os.Rename(filepath.Join(o.dir, name), filepath.Join(aside, name)); err != nil {
+			return fmt.Errorf("setting %s aside: %w", name, err)
+		}
 	}
 	o.log.Warn("the leases that were kept can not be used; no semaphore grants anything until the longest lease has ended",
-		"file", filepath.Join(o.dir, secondName), "why", why, "set_aside_as", aside, "wait", micros(longestTTL))
+		"files", filepath.Join(o.dir, journalBegin+"*"+journalEnd), "why", why, "set_aside_in", aside, "wait", micros(longestTTL))
 	return nil
 }
 
-// makeSecond writes the second file anew from the state, and puts what the first lacks into that.
-func (o *opening) makeSecond(state *State) error {
-	path := filepath.Join(o.dir, secondName)
-	fresh := path + freshEnd
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+// makeSecond writes the second file anew from the state, puts what the first lacks into that, and removes what was there before.
+func (o *opening) makeSecond(state *State, journals []int) error {
+	number := 1
+	if len(journals) > 0 {
+		number += journals[len(journals)-1]
 	}
-	options := secondOptions(o.bootID == "") // where a power cut is not noticed, nothing may be lost by one
-	db, err := bolt.Open(fresh, fileMode, options)
+	before := &journal{
+		dir: o.dir, head: journalHead{format: storeFormat, bootID: o.bootID}, turn: o.turn,
+		sync: o.bootID == "", // where a power cut is not noticed, nothing may be lost by one
+	}
+	j, err := before.create(number, false)
 	if err != nil {
 		return err
 	}
-	o.store.second = &sealed{db: db}
-	err = o.store.second.update(func(w *sealedTx) error {
-		b, err := w.bucket(bucketNode)
-		if err != nil {
-			return err
+	o.store.second = j
+	if err := o.store.write(state.changes, o.wall-o.now); err != nil {
+		return err
+	}
+	j.wholeNow()
+	if err := j.name(); err != nil {
+		return err
+	}
+	for _, old := range journals {
+		if err := os.Remove(filepath.Join(o.dir, journalName(old))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err // it may have been set aside
 		}
-		return errors.Join(b.putInt(keyFormat, storeFormat), b.put(keyBootID, func(to []byte) []byte { return append(to, o.bootID...) }))
-	})
-	if err == nil {
-		err = o.store.write(state.changes, o.wall-o.now)
-	}
-	if err := errors.Join(err, db.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, path); err != nil {
-		return err
-	}
-	if o.store.second.db, err = bolt.Open(path, fileMode, options); err != nil {
-		return err
 	}
 	return syncDirectory(o.dir)
 }

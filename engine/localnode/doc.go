@@ -9,17 +9,18 @@
 //
 // # The directory
 //
-//	registers.db         node record, registers, leases without an end, the longest TTL yet granted, a ceiling of all
-//	                     fences. Flushed to the disk before anything is answered: it outlives a power cut
-//	leases.db            all leases, what cools, tombstones. Never flushed: it outlives the process (kill -9), not the machine
-//	leases-set-aside.db  a leases.db that could not be used
+//	registers.db      node record, registers, leases without an end, the longest TTL yet granted, a ceiling of all fences.
+//	                  Flushed to the disk before anything is answered: it outlives a power cut
+//	leases-N.log      all leases, what cools, tombstones. Never flushed: it outlives the process (kill -9), not the machine
+//	leases-set-aside  leases that could not be used
 //
-// Both are bbolt files with checksums of our own (sealed.go). leases.db names the boot of the machine that it was written
-// under. Under another one, or damaged, it is set aside, and no semaphore grants anything until the longest TTL yet granted
-// has passed: by then every lease that it may have held is over. A damaged registers.db can not be waited out: Open refuses.
+// The first file is one of bbolt with checksums of our own (sealed.go); the second is a journal (journal.go), in one file or, while
+// a new one is begun, in two. It names the boot of the machine that it was written under. Under another one, or damaged, it
+// is set aside, and no semaphore grants anything until the longest TTL yet granted has passed: by then every lease that it may
+// have held is over. A damaged registers.db can not be waited out: Open refuses.
 //
-// The first file is written before the second, in one transaction each for all calls of a batch, and only then are these
-// answered. While leases.db can be used it decides; what registers.db alone has was never acknowledged.
+// The first file is written before the second, once each for all calls of a batch, and only then are these
+// answered. While the journal can be used it decides; what registers.db alone has was never acknowledged.
 //
 // # Failures
 //

@@ -77,6 +77,9 @@ func (f *former) busy(t testing.TB) {
 	f.says(t, with(releaseOf("L3", "a", engine.WhyReleased), func(r *engine.Release) { r.Slots, r.Ver = quorum.OneSlot(10), 1 }), engine.SaysReleased)
 	f.says(t, releaseOf("L4", "a", engine.WhyReleased), engine.SaysReleased)
 	f.says(t, releaseOf("L1", "a", engine.WhyBroken), engine.SaysReleased)
+	for i := range 300 { // so that a file has some pages
+		f.says(t, releaseOf(fmt.Sprint("gone ", i), "a", engine.WhyGivenBack), engine.SaysReleased)
+	}
 	f.says(t, with(releaseOf("other", "b", engine.WhyGivenBack), func(r *engine.Release) { r.Semaphore = "Ω/ {} .." }), engine.SaysReleased)
 }
 
@@ -241,11 +244,11 @@ var damages = map[string]func([]byte) []byte{
 	"not such a file": func(b []byte) []byte { return []byte(strings.Repeat("not such a file ", len(b)/16)) },
 	"all zeros":       func(b []byte) []byte { return make([]byte, len(b)) },
 	"cut off":         func(b []byte) []byte { return b[:len(b)/2] },
-	"a head page was overwritten": func(b []byte) []byte {
+	"the first page was overwritten": func(b []byte) []byte {
 		clear(b[:pageSize])
 		return b
 	},
-	"the other head page was overwritten": func(b []byte) []byte {
+	"the second page was overwritten": func(b []byte) []byte {
 		clear(b[pageSize : 2*pageSize])
 		return b
 	},
@@ -278,7 +281,7 @@ func TestADamagedSecondFileIsSetAsideToldAndWaitedOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log logged
-			damaged := twin(t, cfg, secondName, damage)
+			damaged := twin(t, cfg, journalName(1), damage)
 			damaged.Log = log.log()
 			f := openAs(t, damaged, engine.Value{})
 			if a := f.says(t, claimOf("N", "n"), engine.SaysFull); a.NextEnd != 2*time.Hour {
@@ -342,7 +345,7 @@ func TestWhatTheFirstFileAloneHasWasNeverAcknowledgedAndIsGone(t *testing.T) {
 	if diff := cmp.Diff(want, content(t, again.node.state)); diff != "" {
 		t.Errorf("after opening again (-want +got):\n%s", diff)
 	}
-	if err := os.Remove(filepath.Join(cfg.Dir, secondName)); err != nil {
+	if err := os.Remove(filepath.Join(cfg.Dir, journalName(again.node.store.second.number))); err != nil {
 		t.Fatal(err)
 	}
 	again = openAs(t, cfg, engine.Value{})
@@ -356,7 +359,7 @@ func TestAWriteThatFailsIsNotAcknowledged(t *testing.T) {
 	cfg := Config{Dir: t.TempDir(), bootID: "boot"}
 	f := openAs(t, cfg, engine.Value{Limit: 3})
 	f.says(t, claimOf("L", "a"), engine.SaysGranted)
-	if err := f.node.store.second.db.Close(); err != nil {
+	if err := f.node.store.second.file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if a := f.do(claimOf("M", "b")); !errors.Is(a.Err, engine.ErrBroken) || a.Says != "" {

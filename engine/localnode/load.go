@@ -2,16 +2,16 @@ package localnode
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/permitd/permitd/engine"
 )
 
-// contents is what was read from a file.
+// contents is what was read from one of the two files.
 type contents struct {
 	format     int64
 	runID      string
-	bootID     string
 	record     *engine.NodeRecord
 	longestTTL int64
 	ceiling    int64
@@ -51,8 +51,6 @@ func (c *contents) add(bucket string, key, value []byte) error {
 		r.bad = r.bad || !name.done()
 	case string(bucketEndless):
 		c.endless = append(c.endless, r.lease(0, c.semaphoreOf))
-	case string(bucketEntries):
-		c.addEntry(r)
 	default:
 		return fmt.Errorf("there is a bucket %q", bucket)
 	}
@@ -73,8 +71,6 @@ func (c *contents) addOfNode(key string, r *reader) error {
 		c.ceiling = r.int()
 	case string(keyRunID):
 		c.runID, r.rest = string(r.rest), nil
-	case string(keyBootID):
-		c.bootID, r.rest = string(r.rest), nil
 	case string(keyRecord):
 		err := json.Unmarshal(r.rest, &c.record)
 		r.rest = nil
@@ -86,7 +82,16 @@ func (c *contents) addOfNode(key string, r *reader) error {
 }
 
 // addEntry takes an entry of the second file.
-func (c *contents) addEntry(r *reader) {
+func (c *contents) addEntry(entry []byte) error {
+	r := &reader{rest: entry}
+	c.readEntry(r)
+	if !r.done() {
+		return errors.New("an entry can not be read")
+	}
+	return nil
+}
+
+func (c *contents) readEntry(r *reader) {
 	switch r.byte() {
 	case kindLease:
 		c.leases = append(c.leases, r.lease(0, c.semaphoreOf))

@@ -24,6 +24,7 @@ type Config struct {
 	Log *slog.Logger         // discarded
 
 	bootID string // tests: the machine's, if not empty
+	turn   int64  // tests: turnUsual, if not 0
 }
 
 // Node is an engine.Node in this process. Safe for concurrent use.
@@ -67,6 +68,7 @@ func Open(cfg Config) (*Node, error) {
 	} else {
 		o := opening{
 			dir: cfg.Dir, bootID: cmp.Or(cfg.bootID, bootID()), now: n.clock().Microseconds(), wall: time.Now().UnixMicro(), log: n.log,
+			turn: cmp.Or(cfg.turn, turnUsual),
 		}
 		state, err := o.openDirectory()
 		if err != nil {

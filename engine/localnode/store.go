@@ -14,16 +14,16 @@ import (
 // outlives a power cut. What is written to the second outlives the process, which costs a tenth.
 //
 //	first    node record, registers, leases without an end, the longest TTL yet granted, a ceiling of all fences
-//	second   all leases, what cools, tombstones
+//	second   all leases, what cools, tombstones, as a journal
 //
 // The first is written before the second, so that no grant is ever there without the longest TTL and the ceiling that
 // cover it; what only the first has, nobody was told of.
 type store struct {
-	first, second *sealed
-	serial        uint64 // the last key in the second file
-	longestTTL    int64  // as the first file has it, µs
-	ceiling       int64  // likewise; no fence was larger
-	failed        error  // the first file may not have kept what it was told: nothing is acknowledged any more
+	first      *sealed
+	second     *journal
+	longestTTL int64 // as the first file has it, µs
+	ceiling    int64 // likewise; no fence was larger
+	failed     error // the first file may not have kept what it was told: nothing is acknowledged any more
 }
 
 // Names of what is in the two files.
@@ -31,14 +31,12 @@ var (
 	bucketNode      = []byte("node") // keyRunID, …
 	bucketRegisters = []byte("registers")
 	bucketEndless   = []byte("endless") // leases without an end, times by the wall clock
-	bucketEntries   = []byte("entries") // by serial number, so that what is new goes to the end
 
 	keyFormat     = []byte("format")
 	keyRunID      = []byte("run_id")
 	keyRecord     = []byte("record")
 	keyLongestTTL = []byte("longest_ttl")
 	keyCeiling    = []byte("fence_ceiling")
-	keyBootID     = []byte("boot_id")
 )
 
 const (
@@ -72,8 +70,8 @@ func (st *store) write(c *changes, skew int64) error {
 		st.wroteFirst(c)
 	}
 	if len(c.entries) > 0 {
-		if err := st.second.update(func(w *sealedTx) error { return st.writeSecond(w, c) }); err != nil {
-			return fmt.Errorf("writing %s: %w", secondName, err)
+		if err := st.second.write(c); err != nil {
+			return fmt.Errorf("writing %s: %w", journalName(st.second.number), err)
 		}
 		c.wrote()
 	}
@@ -172,32 +170,6 @@ func (st *store) wroteFirst(c *changes) {
 	}
 }
 
-func (st *store) writeSecond(w *sealedTx, c *changes) error {
-	entries, err := w.bucket(bucketEntries)
-	if err != nil {
-		return err
-	}
-	var key [8]byte
-	for _, x := range c.entries {
-		mark := x.store()
-		if mark.gone {
-			if mark.serial != 0 {
-				err = entries.delete(binary.BigEndian.AppendUint64(key[:0], mark.serial))
-			}
-		} else {
-			if mark.serial == 0 {
-				st.serial++
-				mark.serial = st.serial
-			}
-			err = entries.put(binary.BigEndian.AppendUint64(key[:0], mark.serial), func(b []byte) []byte { return appendEntry(b, x) })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // putInt writes a number.
 func (b *sealedBucket) putInt(key []byte, n int64) error {
 	return b.put(key, func(to []byte) []byte { return binary.AppendVarint(to, n) })
@@ -206,10 +178,11 @@ func (b *sealedBucket) putInt(key []byte, n int64) error {
 // close closes both files.
 func (st *store) close() error {
 	var errs []error
-	for _, f := range []*sealed{st.first, st.second} {
-		if f != nil {
-			errs = append(errs, f.db.Close())
-		}
+	if st.first != nil {
+		errs = append(errs, st.first.db.Close())
+	}
+	if st.second != nil {
+		errs = append(errs, st.second.close())
 	}
 	return errors.Join(errs...)
 }
@@ -217,12 +190,4 @@ func (st *store) close() error {
 // options of the first file; it is small, and the list of free pages is kept so that opening it trusts no other page.
 func firstOptions() *bolt.Options {
 	return &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoStatistics: true}
-}
-
-// options of the second file. It is only written while it is known to be whole.
-func secondOptions(sync bool) *bolt.Options {
-	return &bolt.Options{
-		Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoStatistics: true,
-		NoFreelistSync: true, NoSync: !sync, NoGrowSync: !sync,
-	}
 }

@@ -21,7 +21,7 @@ const victimDir = "LOCALNODE_VICTIM_DIR"
 // victim works on a node and writes what was acknowledged, one act a line, until it is killed:
 // "granted LEASE", "releasing LEASE" (sent), "released LEASE", "defined NAME LIMIT".
 func victim(dir string) {
-	node, err := Open(Config{Dir: dir, bootID: "boot"})
+	node, err := Open(Config{Dir: dir, bootID: "boot", turn: 1000})
 	if err != nil {
 		fmt.Println("failed", err)
 		os.Exit(1)
@@ -99,7 +99,7 @@ func TestKillingTheProcessAtAnyMomentLosesNothingThatWasAcknowledged(t *testing.
 			}
 		}
 		t.Logf("kill %d: %d acts, %d leases in all", kill, len(acts), len(held))
-		node, err := Open(Config{Dir: dir, bootID: "boot"})
+		node, err := Open(Config{Dir: dir, bootID: "boot", turn: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
