@@ -38,7 +38,7 @@ func Differ(t testing.TB, seed uint64, steps int, pace Pace, nodes map[string]en
 		s := walk.next()
 		time.Sleep(s.pause)
 		d.last = s.op
-		d.both(s.header, s.at, s.placement, s.op)
+		d.inTurn(append([]step{s}, walk.follow(s)...))
 		d.compareMemory(s.op, d.step%50 == 0)
 	}
 	d.quiet()
@@ -87,7 +87,21 @@ func (d *differ) form() {
 // both lets the node and then the state execute an operation, and compares what came of it.
 func (d *differ) both(header *engine.Header, at int64, placement engine.Placement, op engine.Op) {
 	d.Helper()
-	got := d.send(header, at, placement, op)
+	d.inTurn([]step{{header: header, at: at, placement: placement, op: op}})
+}
+
+// inTurn does so with several operations that are sent at once.
+func (d *differ) inTurn(steps []step) {
+	d.Helper()
+	for i, got := range d.send(steps) {
+		d.judge(&steps[i], got)
+	}
+}
+
+// judge lets the state execute an operation that the node has answered, and compares what came of it.
+func (d *differ) judge(s *step, got *engine.Answer) {
+	d.Helper()
+	op := s.op
 	if errors.Is(got.Err, engine.ErrOut) { // it knows by itself that it would be out
 		if r := d.state.Record(); r != nil && r.State == engine.StateOK {
 			d.fail("%s: %v; the state is ok", engine.OpName(op), got.Err)
@@ -101,8 +115,8 @@ func (d *differ) both(header *engine.Header, at int64, placement engine.Placemen
 		d.fail("the node's time went from %d to %d", d.now, got.Time)
 	}
 	d.now = got.Time
-	want, wakes := d.state.Apply(d.now, header, at, placement, op)
-	d.compare(op, placement, compared(got), compared(want))
+	want, wakes := d.state.Apply(d.now, s.header, s.at, s.placement, op)
+	d.compare(op, s.placement, compared(got), compared(want))
 	for _, wake := range wakes {
 		d.compareWake(op, wake)
 	}
@@ -117,28 +131,36 @@ func (d *differ) serving() {
 	r := d.state.Record()
 	header := &engine.Header{Cluster: r.Cluster, Index: r.Index, Known: r.Known}
 	for end := time.Now().Add(answerWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if a := d.send(header, 0, engine.Placement{}, &engine.Names{Count: 1}); a.Err == nil && a.Says == engine.SaysDone {
+		if a := d.send([]step{{header: header, op: &engine.Names{Count: 1}}})[0]; a.Err == nil && a.Says == engine.SaysDone {
 			return
 		}
 	}
 	d.fail("the node did not serve in time")
 }
 
-func (d *differ) send(header *engine.Header, at int64, placement engine.Placement, op engine.Op) *engine.Answer {
+// send returns what the node answers to operations that are sent at once.
+func (d *differ) send(steps []step) []*engine.Answer {
 	d.Helper()
-	answered := make(chan *engine.Answer, 1)
-	d.node.Send(&engine.Call{
-		Header: header, At: at, Op: op,
-		Fill: func() engine.Placement { return placement },
-		Done: func(a *engine.Answer) { answered <- a },
-	})
-	select {
-	case a := <-answered:
-		return a
-	case <-time.After(answerWithin):
-		d.fail("%s was not answered in time", engine.OpName(op))
-		return nil
+	answered := make(chan *engine.Answer, len(steps)) // a node answers in the order in which it executes
+	var calls []*engine.Call
+	for _, s := range steps {
+		calls = append(calls, &engine.Call{
+			Header: s.header, At: s.at, Op: s.op,
+			Fill: func() engine.Placement { return s.placement },
+			Done: func(a *engine.Answer) { answered <- a },
+		})
 	}
+	d.node.Send(calls...)
+	var answers []*engine.Answer
+	for _, s := range steps {
+		select {
+		case a := <-answered:
+			answers = append(answers, a)
+		case <-time.After(answerWithin):
+			d.fail("%s was not answered in time", engine.OpName(s.op))
+		}
+	}
+	return answers
 }
 
 // compareMemory reads what the operation may have changed; all of it now and then.

@@ -76,7 +76,7 @@ func listeningTo(replica string) string { return "listening " + replica }
 // quietly is both without a comparison.
 func (d *differ) quietly(header *engine.Header, placement engine.Placement, op engine.Op) {
 	d.Helper()
-	a := d.send(header, 0, placement, op)
+	a := d.send([]step{{header: header, placement: placement, op: op}})[0]
 	d.state.Apply(a.Time, header, 0, placement, op)
 }
 

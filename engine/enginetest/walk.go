@@ -93,23 +93,17 @@ func (w *walk) next() step {
 	}
 	switch n := w.IntN(100); {
 	case n < 34:
-		claim := w.claim(semaphore)
-		s.op, s.placement = claim, w.placement(semaphore, claim.Order.Replica)
-		if claim.Wait && w.often(0.7) {
-			s.placement.Place = engine.Place{Order: claim.Order, Weight: claim.Weight, Count: 1, Total: claim.Weight}
-		}
+		w.asks(&s, semaphore)
 	case n < 48:
 		s.op = w.mend(semaphore)
 	case n < 59:
 		s.op = w.renew(semaphore)
 	case n < 73:
-		release := w.release(semaphore)
-		s.op, s.placement = release, w.placement(semaphore, release.Replica)
+		w.givesBack(&s, semaphore)
 	case n < 79:
 		s.op = w.attach(semaphore)
 	case n < 88:
-		replica := pick(w, walkReplicas...)
-		s.op, s.placement = &engine.Line{Semaphore: semaphore, Replica: replica}, w.placement(semaphore, replica)
+		w.lines(&s, semaphore)
 	case n < 90:
 		s.op = &engine.Names{
 			Prefix: pick(w, "", "a", "\xff"), After: pick(w, "", "a", "b"), Count: 1 + w.IntN(3), Deleted: w.often(0.5),
@@ -118,6 +112,42 @@ func (w *walk) next() step {
 		s.op = w.register(semaphore)
 	}
 	return s
+}
+
+// follow returns the steps that are sent with one: claims, releases and lines on the same semaphore.
+func (w *walk) follow(s step) (more []step) {
+	switch s.op.(type) {
+	case *engine.Claim, *engine.Release, *engine.Line:
+	default:
+		return nil
+	}
+	for len(w.planned) == 0 && w.often(0.5) {
+		next := step{header: s.header, at: w.at()}
+		pick(w, w.asks, w.givesBack, w.lines)(&next, semaphoreOf(s.op))
+		more = append(more, next)
+	}
+	return more
+}
+
+// asks makes a step a claim.
+func (w *walk) asks(s *step, semaphore string) {
+	claim := w.claim(semaphore)
+	s.op, s.placement = claim, w.placement(semaphore, claim.Order.Replica)
+	if claim.Wait && w.often(0.7) {
+		s.placement.Place = engine.Place{Order: claim.Order, Weight: claim.Weight, Count: 1, Total: claim.Weight}
+	}
+}
+
+// givesBack makes a step a release.
+func (w *walk) givesBack(s *step, semaphore string) {
+	release := w.release(semaphore)
+	s.op, s.placement = release, w.placement(semaphore, release.Replica)
+}
+
+// lines makes a step a line.
+func (w *walk) lines(s *step, semaphore string) {
+	replica := pick(w, walkReplicas...)
+	s.op, s.placement = &engine.Line{Semaphore: semaphore, Replica: replica}, w.placement(semaphore, replica)
 }
 
 func (w *walk) rightHeader() *engine.Header {

@@ -95,7 +95,7 @@ func leaseID(n int64) string { return fmt.Sprintf("lease%011d", n) }
 // bare returns the command of an operation as a program would send it that has nothing but go-redis.
 func (b *bench) bare(op engine.Op) *redis.Cmd {
 	var a arguments
-	newEncoder(prefixDefault, scripts).encode(&a, b.call(op, nil), engine.Placement{})
+	newEncoder(prefixDefault, scripts).encode(&a, b.call(op, nil))
 	var args []any
 	for _, arg := range a.list {
 		if p, ok := arg.(*part); ok {

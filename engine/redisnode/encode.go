@@ -40,23 +40,18 @@ var (
 	sevenKeys any = "7"
 )
 
-// encode writes a call that states p about its replica's place.
-func (e *encoder) encode(a *arguments, c *engine.Call, p engine.Placement) {
+// encode writes calls that one script executes: several only where inTurn says so.
+func (e *encoder) encode(a *arguments, calls ...*engine.Call) {
+	c := calls[0]
 	switch op := c.Op.(type) {
-	case *engine.Claim:
-		e.claim(a, c, op, p)
+	case *engine.Claim, *engine.Release, *engine.Line:
+		e.turns(a, calls)
 	case *engine.Mend:
 		e.mend(a, c, op)
 	case *engine.Renew:
 		e.renew(a, c, op)
-	case *engine.Release:
-		e.release(a, c, op, p)
 	case *engine.Attach:
 		e.attach(a, c, op)
-	case *engine.Line:
-		e.semaphore(a, c, op.Semaphore)
-		a.word(op.Replica)
-		placement(a, p)
 	case *engine.Find:
 		e.lease(a, c, op.Semaphore, op.Lease)
 	case *engine.View:
@@ -161,11 +156,16 @@ func (e *encoder) semaphore(a *arguments, c *engine.Call, name string) {
 // lease begins a call about a lease.
 func (e *encoder) lease(a *arguments, c *engine.Call, semaphore, lease string) {
 	e.start(a, c.Op, sevenKeys)
-	e.semaphoreKeys(a, c.Header, "sem", "used", "ends", "cool", semaphore)
-	a.key(e.prefix, "gone", e.era, "short:0")
-	a.key(e.prefix, "gone", e.era, "short:1")
+	e.leaseKeys(a, c.Header, semaphore)
 	e.stamp(a, c)
 	a.word(lease)
+}
+
+// leaseKeys adds the keys of a semaphore and those of tombstones.
+func (e *encoder) leaseKeys(a *arguments, h *engine.Header, semaphore string) {
+	e.semaphoreKeys(a, h, "sem", "used", "ends", "cool", semaphore)
+	a.key(e.prefix, "gone", e.era, "short:0")
+	a.key(e.prefix, "gone", e.era, "short:1")
 }
 
 // semaphoreKeys adds the keys of a semaphore, or of a register that is kept like one. They carry the node's own era: what is loaded into
@@ -214,8 +214,7 @@ func (e *encoder) node(a *arguments, op engine.Op) {
 	e.nodeKey(a)
 }
 
-func (e *encoder) claim(a *arguments, c *engine.Call, op *engine.Claim, p engine.Placement) {
-	e.lease(a, c, op.Semaphore, op.Lease)
+func (a *arguments) claim(op *engine.Claim, p engine.Placement) {
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.text(op.Info)
@@ -228,12 +227,12 @@ func (e *encoder) claim(a *arguments, c *engine.Call, op *engine.Claim, p engine
 	a.flag(op.Wait)
 	a.order(op.Order)
 	a.word(op.Order.Replica)
-	placement(a, p)
+	a.placement(p)
 	a.place(p.Next)
 }
 
 // placement adds a mode, the order that the place must have, and the place.
-func placement(a *arguments, p engine.Placement) {
+func (a *arguments) placement(p engine.Placement) {
 	a.number(int64(p.Mode))
 	a.order(p.Was)
 	a.place(p.Place)
@@ -266,8 +265,7 @@ func (e *encoder) renew(a *arguments, c *engine.Call, op *engine.Renew) {
 	a.duration(op.TTL)
 }
 
-func (e *encoder) release(a *arguments, c *engine.Call, op *engine.Release, p engine.Placement) {
-	e.lease(a, c, op.Semaphore, op.Lease)
+func (a *arguments) release(op *engine.Release, p engine.Placement) {
 	a.word(op.By)
 	a.owner(op.Owner)
 	a.flag(op.AnyOwner)
@@ -277,7 +275,12 @@ func (e *encoder) release(a *arguments, c *engine.Call, op *engine.Release, p en
 	a.word(op.Why)
 	a.word(op.Replica)
 	a.flag(op.Follows)
-	placement(a, p)
+	a.placement(p)
+}
+
+func (a *arguments) line(op *engine.Line, p engine.Placement) {
+	a.word(op.Replica)
+	a.placement(p)
 }
 
 func (e *encoder) attach(a *arguments, c *engine.Call, op *engine.Attach) {

@@ -18,6 +18,7 @@ type lane struct {
 	exec     deadline
 	told     string              // the failure that was logged last, until there is a connection
 	warned   map[error]time.Time // when each kind of error was logged last
+	full     time.Time           // when a script was last refused since the server's memory is used up
 }
 
 // serve keeps a connection and sends the calls over it, until Close, which ends it by cutting the connection.
@@ -196,15 +197,16 @@ func (l *lane) send(link *link, batch []waiting) error {
 		return nil
 	}
 	pipe := link.conn.Pipeline()
-	for i, w := range batch {
-		var p engine.Placement
-		if w.call.Fill != nil {
-			p = w.call.Fill()
+	count := 0
+	for rest := batch; len(rest) > 0; count++ {
+		c := l.command(count)
+		for _, w := range rest[:l.inTurn(rest)] {
+			c.calls = append(c.calls, w.call)
+			link.suspect = link.suspect || changesRecord(w.call.Op)
 		}
-		c := l.command(i)
-		link.encoder.encode(&c.arguments, w.call, p)
+		link.encoder.encode(&c.arguments, c.calls...)
 		_ = pipe.Process(&l.exec, c) // it only puts it down
-		link.suspect = link.suspect || changesRecord(w.call.Op)
+		rest = rest[len(c.calls):]
 	}
 	l.exec.at = time.Now().Add(l.cfg.NodeTimeout)
 	sent := l.now()
@@ -212,43 +214,63 @@ func (l *lane) send(link *link, batch []waiting) error {
 	received := l.now()
 
 	var failed error
-	for i, w := range batch {
-		a, err := l.answer(link, l.commands[i], w.call.Op)
-		a.Sent, a.Received = sent, received
-		if failed == nil {
+	for _, c := range l.commands[:count] {
+		err := l.failure(link, c)
+		if failed == nil && connectionOver(err) {
 			failed = err
 		}
-		w.call.Done(a)
+		for i, call := range c.calls {
+			a := l.answer(c, i, err)
+			a.Sent, a.Received = sent, received
+			call.Done(a)
+		}
 	}
 	return failed
 }
 
-// answer reads the answer to a command. Its error, if the connection cannot be used any more, is why.
-func (l *lane) answer(link *link, c *command, op engine.Op) (*engine.Answer, error) {
+// failure looks at what has become of a command, and returns its error.
+func (l *lane) failure(link *link, c *command) error {
 	err := c.Err()
-	if err == nil {
-		a, err := decode(op, c.Val())
+	kind := kindOf(err)
+	if kind == nil {
+		return err
+	}
+	link.suspect = link.suspect || hintsAtRestart(kind)
+	switch kind {
+	case ErrNoScript:
+		link.encoder = nil
+	case ErrMemory:
+		l.full = time.Now()
+	}
+	l.warn(kind, err)
+	return err
+}
+
+// connectionOver reports whether the connection cannot be used any more after an error of a command.
+func connectionOver(err error) bool {
+	kind := kindOf(err)
+	return err != nil && (kind == nil || needsHandshake(kind))
+}
+
+// answer reads the answer to the i-th call of a command that has failed with err.
+func (l *lane) answer(c *command, i int, err error) *engine.Answer {
+	switch {
+	case err == nil:
+		value := c.Val()
+		if several, ok := value.([]any); ok && len(c.calls) > 1 && len(several) == len(c.calls) {
+			value = several[i]
+		}
+		a, err := decode(c.calls[i].Op, value)
 		if err != nil {
 			err = fmt.Errorf("%w: %w", engine.ErrBroken, err)
 			l.warn(errReply, err)
-			return &engine.Answer{Err: err}, nil
+			return &engine.Answer{Err: err}
 		}
-		return a, nil
+		return a
+	case kindOf(err) == nil:
+		return &engine.Answer{Err: l.lost(err)}
 	}
-	kind := kindOf(err)
-	if kind == nil {
-		return &engine.Answer{Err: l.lost(err)}, err
-	}
-	link.suspect = link.suspect || hintsAtRestart(kind)
-	if kind == ErrNoScript {
-		link.encoder = nil
-	}
-	l.warn(kind, err)
-	a := &engine.Answer{Err: named(err)}
-	if needsHandshake(kind) {
-		return a, err
-	}
-	return a, nil
+	return &engine.Answer{Err: named(err)}
 }
 
 // lost says what a failure of the connection means for the calls under way.

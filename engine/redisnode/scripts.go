@@ -36,7 +36,8 @@ var operations = []engine.Op{
 const readFrozen = "read_frozen"
 
 // assemble puts before each script the pieces of the prelude that its header names after "with". Each piece costs time at every
-// call, so a script has only those that it uses. The files are part of the program: one that is wrong is a bug.
+// call, so a script has only those that it uses. One with a line "in turn" executes several operations in a call, its own and those
+// that come "with" it; see turn.lua. The files are part of the program: one that is wrong is a bug.
 func assemble() (whole, bare map[string]script) {
 	whole, bare = map[string]script{}, map[string]script{}
 	names := []string{readFrozen}
@@ -45,8 +46,7 @@ func assemble() (whole, bare map[string]script) {
 	}
 	for _, name := range names {
 		body := readScript(name + ".lua")
-		_, with, ok := strings.Cut(body, "\n-- with ")
-		with, _, _ = strings.Cut(with, "\n")
+		with, ok := headerLine(body, "with")
 		shebang, rest, _ := strings.Cut(body, "\n")
 		if !ok || !strings.HasPrefix(shebang, "#!lua") {
 			panic(fmt.Sprintf("redisnode: script %s names no prelude", name))
@@ -55,11 +55,26 @@ func assemble() (whole, bare map[string]script) {
 		for piece := range strings.FieldsSeq(with) {
 			text.WriteString(readScript(path.Join("prelude", piece+".lua")))
 		}
+		if others, ok := headerLine(body, "in turn"); ok {
+			text.WriteString("local turns = {}\n")
+			for _, operation := range append(strings.Fields(strings.TrimPrefix(others, "with")), name) {
+				_, body, _ := strings.Cut(readScript(operation+".lua"), "\n")
+				fmt.Fprintf(&text, "function turns.%s(...)\n%send\n", operation, body)
+			}
+			rest = readScript("turn.lua")
+		}
 		text.WriteString(rest)
 		whole[name] = newScript(shebang + "\n" + text.String())
 		bare[name] = newScript(text.String())
 	}
 	return whole, bare
+}
+
+// headerLine returns what comes after the word that a line of a script's header begins with.
+func headerLine(script, word string) (rest string, ok bool) {
+	_, rest, ok = strings.Cut(script, "\n-- "+word)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return strings.TrimSpace(rest), ok
 }
 
 func readScript(name string) string {

@@ -2,14 +2,15 @@
 -- claim asks for slots for a lease; the rules and their order are at engine.Claim.
 --
 -- KEYS    node, semaphore, used, ends, cooling, tombstones (two)
--- ARGV    head, at, lease, then as below; owners are "gen nonce", ballots "counter replica", orders "arrival seq replica", ttl
+-- ARGV    as in turn.lua, of each claim as below; owners are "gen nonce", ballots "counter replica", orders "arrival seq replica", ttl
 --         is in µs
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free> <place> <elsewhere> <before> <behind>
 --         <next end> <beyond>"
 --
--- with now text admit slots seek lease twice semaphore line tombstones grant pick tell end
+-- with now text admit slots seek sets lease twice semaphore line tombstones bury grant pick tell end
+-- in turn with line release
 
-local by, owner, info, weight, ttl, proposed, start, asked, named, waits, order, replica, mode, was, place, next_place = unpack(ARGV, 4)
+local by, owner, info, weight, ttl, proposed, start, asked, named, waits, order, replica, mode, was, place, next_place = ...
 if twice then
   own, id = twice.attempt(own, lease, by)
 end

@@ -2,12 +2,13 @@
 -- release ends a lease, or gives a part of it back; see engine.Release.
 --
 -- KEYS    node, semaphore, used, ends, cooling, tombstones (two)
--- ARGV    head, at, lease, then as below; owners are "gen nonce"; slots: empty for all; left is in µs or "never"
+-- ARGV    as in turn.lua, of each release as below; owners are "gen nonce"; slots: empty for all; left is in µs or "never"
 -- replies "<says> <time> <more> <slots> <fence> <ver> <expiry> <ballot> <free> <place> <elsewhere> <before>"
 --
 -- with now text admit slots seek sets lease twice semaphore line tombstones bury tell end
+-- in turn with line
 
-local by, owner, any, slots, ver, left, why, replica, follows, mode, was, place = unpack(ARGV, 4)
+local by, owner, any, slots, ver, left, why, replica, follows, mode, was, place = ...
 if twice then
   own, id = twice.attempt(own, lease, by)
 end

@@ -43,7 +43,12 @@ if node[1] ~= ARGV[1] then
   call('HSET', KEYS[1], 'known', merged, 'head', 'ok ' .. index .. ' ' .. merged .. ' ' .. cluster)
 end
 
-local at = tonumber(ARGV[2])
-if at > 0 and (now < at - 50000 or now > at + 5000000) then
+-- late reports whether the time is over of an attempt that began at a time.
+local function late(at)
+  at = tonumber(at)
+  return at > 0 and (now < at - 50000 or now > at + 5000000)
+end
+
+if late(ARGV[2]) then
   return 'late ' .. stamp
 end

@@ -2,16 +2,19 @@
 
 local minute, hour = 60000000, 3600000000 -- µs: the life of the longest tombstone of each kind, and of a generation
 
--- plot returns the hash that tombstones of a kind are written to now, after the generations have moved on if it is time.
-local function plot(kind, key, written, life)
-  local generation, since = match(written or '', '^(%d) (%d+)$')
+-- plot returns the hash that tombstones of a kind, whose field of the node is node[field], are written to now, after the generations
+-- have moved on if it is time.
+local function plot(kind, field, key, life)
+  local generation, since = match(node[field] or '', '^(%d) (%d+)$')
   if not since or now < tonumber(since) then -- the first one, or the clock was set back
-    generation = generation or '0'
-    call('HSET', KEYS[1], kind, generation .. ' ' .. stamp)
+    generation, since = generation or '0', nil
   elseif now - since >= life then
-    generation = generation == '0' and '1' or '0'
+    generation, since = generation == '0' and '1' or '0', nil
     call('UNLINK', key .. generation)
-    call('HSET', KEYS[1], kind, generation .. ' ' .. stamp)
+  end
+  if not since then
+    node[field] = generation .. ' ' .. stamp
+    call('HSET', KEYS[1], kind, node[field])
   end
   return key .. generation
 end
@@ -37,9 +40,9 @@ local function bury(by, owner, any, why, life)
 
   local key
   if latest - now > minute then
-    key = plot('long', KEYS[6]:sub(1, -8) .. 'long:', node[4], hour)
+    key = plot('long', 4, KEYS[6]:sub(1, -8) .. 'long:', hour)
   else
-    key = plot('short', KEYS[6]:sub(1, -2), node[3], minute)
+    key = plot('short', 3, KEYS[6]:sub(1, -2), minute)
   end
   for i = 1, #plots do
     if plots[i] ~= key then

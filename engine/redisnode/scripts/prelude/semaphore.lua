@@ -111,7 +111,8 @@ local function may_drop(slots)
   return true
 end
 
-if now >= s.due then
+-- drop drops what is over.
+local function drop()
   local lapsed, fields, count = call('ZRANGEBYSCORE', KEYS[4], '-inf', stamp, 'LIMIT', '0', '1001'), {}, 0
   for i = 1, #lapsed do
     fields[i] = 'lease:' .. lapsed[i]
@@ -153,4 +154,8 @@ if now >= s.due then
   end
   s.due = math.min(tonumber(call('ZRANGE', KEYS[4], '0', '0', 'WITHSCORES')[2] or never),
     tonumber(call('ZRANGE', KEYS[5], '0', '0', 'WITHSCORES')[2] or never))
+end
+
+if now >= s.due then
+  drop()
 end

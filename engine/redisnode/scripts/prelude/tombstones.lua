@@ -6,9 +6,9 @@
 -- KEYS[6], KEYS[7]  the generations of the short ones, hashes: "<lease> <era>:<semaphore>" has "by until any owner why since" of each
 --                   attempt, joined by commas; owner is "gen nonce". Those of the long ones: ":long:" for ":short:"
 
-local grave = lease .. ' ' .. KEYS[2]:sub(#KEYS[1] + 1) -- what comes after "<prefix>:sem:": as long as "<prefix>:node"
-local stones = {} -- of the lease
-local plots = {}  -- where they were found
+local grave  -- of the lease
+local stones -- of the lease
+local plots  -- where they were found
 
 -- dig reads the tombstones in a generation.
 local function dig(key)
@@ -23,13 +23,21 @@ local function dig(key)
   end
 end
 
-if node[3] then
-  dig(KEYS[6])
-  dig(KEYS[7])
+-- visit reads the tombstones of the lease.
+local function visit()
+  grave, stones, plots = lease .. ' ' .. KEYS[2]:sub(#KEYS[1] + 1), {}, {} -- what comes after "<prefix>:sem:": as long as "<prefix>:node"
+  if node[3] then
+    dig(KEYS[6])
+    dig(KEYS[7])
+  end
+  if node[4] then
+    dig(KEYS[6]:sub(1, -8) .. 'long:0')
+    dig(KEYS[6]:sub(1, -8) .. 'long:1')
+  end
 end
-if node[4] then
-  dig(KEYS[6]:sub(1, -8) .. 'long:0')
-  dig(KEYS[6]:sub(1, -8) .. 'long:1')
+
+if lease ~= '' then
+  visit()
 end
 
 -- barred reports whether an attempt was given back, so that this owner may do nothing with it any more.
