@@ -3,6 +3,8 @@ package redisnode
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -217,4 +219,65 @@ func lanePairs(b *testing.B, nodes []*bench, semaphores, atOnce int) {
 	}
 	close(next)
 	all.Wait()
+}
+
+// BenchmarkFollow is a release and the claim that follows it on a semaphore that is full, eight times in a pipeline, as one script and
+// as two. What counts is the time that the server needs.
+func BenchmarkFollow(b *testing.B) {
+	for _, apart := range []bool{false, true} {
+		b.Run(map[bool]string{false: "in turn", true: "apart"}[apart], func(b *testing.B) {
+			const pairs = 8
+			bench := newBench(b, 1)
+			conn := bench.bareConn()
+			for n := range int64(100) {
+				bench.do(claimOf("s0", leaseID(n), n))
+			}
+			follower := bench.header
+			if apart {
+				follower = new(*bench.header) // what has another header is not executed in turn
+			}
+			answers := make(chan *engine.Answer, 2*pairs)
+			hear := func(a *engine.Answer) { answers <- a }
+			before, n := serverTime(b, conn), int64(100)
+			for b.Loop() {
+				var calls []*engine.Call
+				for range pairs {
+					release, claim := releaseOf("s0", leaseID(n-100)), claimOf("s0", leaseID(n), n)
+					release.Follows = true
+					next := engine.Place{Order: claimOf("s0", "", n+1).Order, Weight: 1, Count: 1, Total: 1}
+					calls = append(calls,
+						&engine.Call{Header: bench.header, Op: release, Done: hear},
+						&engine.Call{Header: follower, Op: claim, Done: hear, Fill: func() engine.Placement {
+							return engine.Placement{Next: next}
+						}})
+					n++
+				}
+				bench.node.Send(calls...)
+				for range calls {
+					bench.check(<-answers)
+				}
+			}
+			spent := serverTime(b, conn) - before
+			b.ReportMetric(float64(spent.Microseconds())/float64(n-100), "server-µs/pair")
+		})
+	}
+}
+
+// serverTime is how much time on a core a server has used yet.
+func serverTime(tb testing.TB, conn *redis.Conn) (sum time.Duration) {
+	text, err := conn.Info(context.Background(), "cpu").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		what, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if what == "used_cpu_user" || what == "used_cpu_sys" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			sum += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return sum
 }

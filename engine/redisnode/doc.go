@@ -21,7 +21,9 @@
 // # How it is reached
 //
 // One goroutine, the lane, owns one connection. It takes what was sent meanwhile from a queue, writes it as one pipeline and reads the
-// answers; so calls reach the server in the order in which they were sent, and load makes batches. Nothing is ever sent
+// answers; so calls reach the server in the order in which they were sent, and load makes batches. Claims, releases and lines that follow
+// one another on one semaphore are executed by one script, in turn (scripts/turn.lua): a release and the claim that it makes room for
+// cost little more than one of them. Nothing is ever sent
 // twice. After any failure the connection is thrown away, with whatever is still in its buffers, and made
 // anew; meanwhile calls fail at once. Before anything is sent over a new connection, every second, and after an answer that
 // hints at a restart or a failover, the lane looks at the server (probe): a Redis that was restarted, or promoted, may
