@@ -39,12 +39,15 @@ type usage struct {
 // add takes in what one more node uses.
 func (u usage) add(page *ViewPage) usage {
 	u.nodes++
+	sets := make([]quorum.Slots, 0, 1+len(page.Leases)+len(page.Cooling))
+	sets = append(sets, u.used)
 	for _, r := range page.Leases {
-		u.used = u.used.Union(r.Slots)
+		sets = append(sets, r.Slots)
 	}
 	for _, c := range page.Cooling {
-		u.used = u.used.Union(c.Slots)
+		sets = append(sets, c.Slots)
 	}
+	u.used = quorum.UnionOf(sets...)
 	return u
 }
 

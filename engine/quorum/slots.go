@@ -91,10 +91,13 @@ func (s Slots) Overlaps(t Slots) bool {
 }
 
 // Union returns the slots that are in s or in t.
-func (s Slots) Union(t Slots) Slots {
-	all := slices.Concat(s, t)
+func (s Slots) Union(t Slots) Slots { return UnionOf(s, t) }
+
+// UnionOf returns the slots that are in any of the sets. Their spans are sorted once, however many sets there are.
+func UnionOf(sets ...Slots) Slots {
+	all := slices.Concat(sets...)
 	slices.SortFunc(all, func(a, b Span) int { return a.First - b.First })
-	var u Slots
+	u := all[:0] // never overtakes what is read
 	for _, span := range all {
 		u = u.with(span)
 	}

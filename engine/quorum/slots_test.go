@@ -66,6 +66,7 @@ func TestSlotsDoAsASetOfNumbersDoes(t *testing.T) {
 		}{
 			{"itself", s, a.sorted()},
 			{"union", s.Union(u), numbersOf(append(a.sorted(), q...)...).sorted()},
+			{"union of three", quorum.UnionOf(u, quorum.OneSlot(n), s), numbersOf(append(append(a.sorted(), q...), n)...).sorted()},
 			{"minus", s.Minus(u), a.where(func(n int) bool { return !b[n] })},
 			{"from", s.From(n), a.where(func(slot int) bool { return slot >= n })},
 			{"lowest", s.Lowest(n), a.sorted()[:min(n, len(a))]},
