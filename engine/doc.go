@@ -132,7 +132,11 @@
 //	ballots of an era that is over are thrown away                   TestScheduleBallotBeforeAmnesiaThenClaimAfterReseed
 //	renewals of an era that is over are thrown away                  TestScheduleRenewalBeforeAmnesia
 //	acknowledgements of an era that is over are thrown away          TestScheduleReleaseAckOfOldEra
+//	an answer of an era that is over is none                         TestScheduleAcceptBeforeAmnesia
+//	what a node accepted in an era that is over is thrown away       TestScheduleAcceptBeforeAmnesia
+//	promises of an era that is over are thrown away                  TestSchedulePromiseBeforeAmnesia
 //	the sources are marked before they are read                      TestScheduleBallotBeforeAmnesiaThenClaimAfterReseed
+//	a refused mark is made again with a larger era                   TestAMarkThatIsRefusedIsMadeAgainWithALargerEra
 //	an era is marked by one token                                    enginetest TestStateKeepsTheContract
 //	a source of an older era is void                                 TestScheduleReplacedInstanceAsSource
 //	the larger token wins                                            enginetest TestStateKeepsTheContract
@@ -156,6 +160,9 @@
 //	a cold start waits out the longest TTL that the nodes have seen  TestScheduleMinorityRecordCopiedThenClaimedInTheWait
 //	a cold start waits out the longest TTL that the replica has seen TestScheduleColdStartWaitsAsLongAsTheReplicaHasSeen
 //	a cold start waits also on what all have forgotten               TestScheduleColdStartWaitsOnSemaphoresThatAreForgotten
+//	the wait after a cold start is copied                            TestScheduleWaitSurvivesAReseed
+//	the wait on what all have forgotten is copied, too               TestAWaitOnWhatIsForgottenSurvivesReseeds
+//	memories are counted again once all are frozen                   TestMemoriesThatAreLostBeforeTheFreezeDoNotCount
 //	nobody waits on durable nodes                                    TestScheduleComposeRestart
 //	a clock that was set back makes no lease longer                  TestScheduleClockSetBackBeforeAPowerCut
 //	all blank nodes are formed when the longest lease is over        TestScheduleAllBlankWhileAReplicaRemembers

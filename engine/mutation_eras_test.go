@@ -41,10 +41,40 @@ var eraMutants = []mutant{
 		"TestScheduleReleaseAckOfOldEra",
 	},
 	{
+		"an answer of an era that is over is none", "peer.go",
+		`if a.Era < p.era() {`,
+		`if a.Era < 0 {`,
+		"TestScheduleAcceptBeforeAmnesia",
+	},
+	{
+		"what a node accepted in an era that is over is thrown away", "cluster.go",
+		"\t\t\te.current(answers)\n",
+		"",
+		"TestScheduleAcceptBeforeAmnesia",
+	},
+	{
+		"promises of an era that is over are thrown away", "register.go",
+		"\tr.e.current(promises)\n",
+		"",
+		"TestSchedulePromiseBeforeAmnesia",
+	},
+	{
 		"the sources are marked before they are read", "reseed.go",
 		"\tif err := s.mark(record); err != nil {\n\t\treturn err\n\t}\n\tmerged, known, err := s.read()\n",
 		"\ts.sources = s.e.others(s.p)\n\tmerged, known, err := s.read()\n\tif err := s.mark(record); err != nil {\n\t\treturn err\n\t}\n\tif known != nil {\n\t\tknown[s.index], err = s.era, nil\n\t}\n",
 		"TestScheduleBallotBeforeAmnesiaThenClaimAfterReseed",
+	},
+	{
+		"a refused mark is made again with a larger era", "reseed.go",
+		`refused = true`,
+		`refused = false`,
+		"TestAMarkThatIsRefusedIsMadeAgainWithALargerEra",
+	},
+	{
+		"a refused mark is made again with a larger era", "reseed.go",
+		`s.era = max(s.era, a.Node.Known[s.index])`,
+		`_ = a.Node.Known[s.index]`,
+		"TestAMarkThatIsRefusedIsMadeAgainWithALargerEra",
 	},
 	{
 		"an era is marked by one token", "localnode/era.go",
@@ -202,6 +232,24 @@ var eraMutants = []mutant{
 		`c.wait = max(c.wait, claimTTLMax)`,
 		`_ = claimTTLMax`,
 		"TestScheduleColdStartWaitsOnSemaphoresThatAreForgotten",
+	},
+	{
+		"the wait after a cold start is copied", "reseed_merge.go",
+		`max(sum.Wait, c.Wait)`,
+		`0`,
+		"TestScheduleWaitSurvivesAReseed",
+	},
+	{
+		"the wait on what all have forgotten is copied, too", "reseed.go",
+		`, Wait: merged.wait,`,
+		`,`,
+		"TestAWaitOnWhatIsForgottenSurvivesReseeds",
+	},
+	{
+		"memories are counted again once all are frozen", "coldstart.go",
+		`left < e.quorum && c.given == nil`,
+		`left < 0 && c.given == nil`,
+		"TestMemoriesThatAreLostBeforeTheFreezeDoNotCount",
 	},
 	{
 		"nobody waits on durable nodes", "coldstart.go",

@@ -38,7 +38,9 @@ func (s *reseed) run() error {
 	if err != nil {
 		return err
 	}
-	load := Load{Token: s.token, RunID: s.runID, Cluster: s.e.clusterID(), N: len(s.e.peers), Index: s.index, Known: known}
+	load := Load{
+		Token: s.token, RunID: s.runID, Cluster: s.e.clusterID(), N: len(s.e.peers), Index: s.index, Known: known, Wait: merged.wait,
+	}
 	if err := s.e.load([]*peer{s.p}, merged, func(*peer) Load { return load }); err != nil {
 		return err
 	}

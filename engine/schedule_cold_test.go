@@ -251,20 +251,61 @@ func TestScheduleRenewACopyInTheWait(t *testing.T) {
 	})
 }
 
-// wait-survives-a-reseed: A is reseeded during the wait -> it waits as long.
+// wait-survives-a-reseed: A is reseeded during the wait -> it waits as long: for the longest TTL that was seen on the semaphore.
 func TestScheduleWaitSurvivesAReseed(t *testing.T) {
 	playDefined(t, engine.Definition{Limit: 2}, func(t *testing.T, s *stage) {
+		s.put(s.b, "L", "a", quorum.OneSlot(0), func(m *engine.Mend) { m.TTL = 2 * time.Minute })
 		powerCut(s.Servers...)
 		r1 := s.heal()
 		time.Sleep(20 * time.Second)
 		forgets(s.a)
 		s.healed(r1)
-		for at := 30; at < 60; at += 10 { // of the minute after the cold start
+		for at := 30; at < 120; at += 10 { // seconds after the cold start
 			s.says(engine.SaysFull, s.a, claimOf("M", "b"))
 			time.Sleep(10 * time.Second)
 		}
 		time.Sleep(10 * time.Second)
 		s.says(engine.SaysGranted, s.a, claimOf("M", "b"))
+	})
+}
+
+// The same on semaphores that no node remembers: A and B are reseeded, one after the other, so that C alone was there when it began.
+func TestAWaitOnWhatIsForgottenSurvivesReseeds(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		powerCut(s.Servers...)
+		r1 := s.heal()
+		for _, server := range []*enginetest.Server{s.a, s.b} {
+			time.Sleep(10 * time.Second)
+			forgets(server)
+			s.healed(r1)
+		}
+		create := engine.Definition{Limit: 1}
+		request := r1.ask(engine.Ask{Create: &create, Wait: 10 * time.Minute})
+		time.Sleep(25 * time.Second)
+		request.mustWait()
+		time.Sleep(15 * time.Second)
+		request.mustHold()
+	})
+}
+
+// Memories are counted again once all are frozen: A and B forget between the look and the freezing of them, and keep their run ids.
+func TestMemoriesThatAreLostBeforeTheFreezeDoNotCount(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.Close()
+		powerCut(s.Servers...)
+		r2 := s.player2()
+		r2.ways.Hold("freeze")
+		onA := r2.a.NextWithin(3*time.Second, "freeze")
+		s.a.Wipe()
+		s.b.Wipe()
+		onA.Deliver()
+		r2.ways.Pass(enginetest.Any)
+		time.Sleep(20 * time.Second)
+		if _, nodes := r2.Nodes(); !strings.Contains(nodes[2].Reason, "only 1 of 3 nodes have a full memory of the cluster") {
+			t.Errorf("the nodes are %+v", nodes)
+		}
 	})
 }
 

@@ -127,42 +127,80 @@ func TestScheduleRenewalBeforeAmnesia(t *testing.T) {
 	}
 }
 
-// The same with a register: what A accepted before it forgot does not make a value chosen.
+// The same with a register: what A accepted before it forgot does not make a value chosen. B and C have promised.
 func TestScheduleAcceptBeforeAmnesia(t *testing.T) {
-	for _, early := range []bool{false, true} {
-		t.Run(fmt.Sprint("its answer is read before the new era is known: ", early), func(t *testing.T) {
+	for turn, read := range []string{"before the new era is known", "when it is known", "after B has accepted, too"} {
+		t.Run("its answer is read "+read, func(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
 				r1, r2 := s.player(), s.player()
 				r1.declare(engine.Definition{Limit: 1})
 				r1.ways.Hold("accept")
-				var err error
-				done := false
-				go func() {
-					_, _, err = r1.Put(t.Context(), db, engine.Definition{Limit: 5}, engine.Condition{}, "test")
-					done = true
-				}()
+				r1.a.Hold("prepare")
+				r1.begins(engine.Definition{Limit: 5})
+				r1.a.Next("prepare").Deliver()
 				old := r1.a.Next("accept")
 				old.Execute()
-				ballot := old.Op.(*engine.Accept).Ballot
 				s.forgetsUnder(s.a, r1, r2)
 				r1.c.Disconnect()
-				if early {
-					old.Answer()
+				prepares := s.count(s.b, "prepare")
+				for i, step := range []func(){
+					func() { r1.b.Next("accept").Deliver() }, // stale: R1 learns of A's era, and asks again
+					func() { r1.b.Next("accept").Deliver() },
+					func() {},
+				} {
+					if i == turn {
+						old.Answer()
+					}
+					step()
 				}
-				r1.b.Next("accept").Deliver() // stale: R1 learns of A's era, and asks again
-				if !early {
-					old.Answer()
-				}
-				r1.b.Next("accept").Deliver()
-				synctest.Wait()
-				if done && err == nil {
-					t.Errorf("a value was called chosen that only B has accepted (under %v)", ballot)
+				time.Sleep(100 * time.Millisecond)
+				if prepares.Load() == 0 {
+					t.Errorf("a value was called chosen that only B has accepted (under %v)", old.Op.(*engine.Accept).Ballot)
 				}
 				r1.ways.Pass(enginetest.Any)
 				time.Sleep(3 * time.Second)
 			})
 		})
 	}
+}
+
+// The same with a promise: A has promised and forgets. Who writes asks for promises again, though A and B have accepted.
+func TestSchedulePromiseBeforeAmnesia(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.c.Disconnect()
+		r1.ways.Hold("accept")
+		put := r1.begins(engine.Definition{Limit: 5})
+		synctest.Wait()
+		r1.c.Connect()
+		s.forgetsUnder(s.a, r1, r2)
+		prepares := s.count(s.b, "prepare")
+		r1.ways.Pass("accept")
+		time.Sleep(time.Second)
+		if !put.done || put.err != nil {
+			t.Errorf("it is written: %t, %v", put.done, put.err)
+		}
+		if prepares.Load() == 0 {
+			t.Error("a promise of A was counted that it has forgotten")
+		}
+	})
+}
+
+// putting is a Put under way.
+type putting struct {
+	done bool
+	err  error
+}
+
+// begins begins to put a definition in force. What becomes of it may be read when the bubble is at rest.
+func (p *player) begins(def engine.Definition) *putting {
+	u := &putting{}
+	go func() {
+		_, _, u.err = p.Put(p.t.Context(), db, def, engine.Condition{}, "test")
+		u.done = true
+	}()
+	return u
 }
 
 // old-era-answer-read-late: A's answer from before its loss is read after the coordinator learned the new era -> no ballot.
@@ -238,6 +276,26 @@ func TestScheduleSecondEraSameNumber(t *testing.T) {
 		s.heal()
 		if eras := s.nodeEras(); eras != "[3 1 1]" {
 			t.Errorf("the nodes are of eras %s", eras)
+		}
+	})
+}
+
+// A mark that is refused is made again at once, with an era larger than the one that the node knows: whoever told B of it has died.
+func TestAMarkThatIsRefusedIsMadeAgainWithALargerEra(t *testing.T) {
+	playDefined(t, engine.Definition{Limit: 1}, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.ways.Hold("mark")
+		freezes, marks := s.count(s.a, "freeze"), s.count(s.c, "mark")
+		forgets(s.a)
+		r1.b.NextWithin(3*time.Second, "mark")
+		s.says(engine.SaysDone, s.b, &engine.Mark{Node: 0, Era: 50, Token: engine.Ballot{Counter: 9, Replica: "dead"}})
+		r1.ways.Pass(enginetest.Any)
+		s.healed(r1)
+		if eras := s.nodeEras(); eras != "[51 1 1]" {
+			t.Errorf("the nodes are of eras %s", eras)
+		}
+		if freezes.Load() != 1 || marks.Load() != 2 {
+			t.Errorf("A was frozen %d times, and C told of %d eras", freezes.Load(), marks.Load())
 		}
 	})
 }
