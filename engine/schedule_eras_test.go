@@ -178,6 +178,7 @@ func TestSchedulePromiseBeforeAmnesia(t *testing.T) {
 		prepares := s.count(s.b, "prepare")
 		r1.ways.Pass("accept")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if !put.done || put.err != nil {
 			t.Errorf("it is written: %t, %v", put.done, put.err)
 		}
