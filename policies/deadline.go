@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// deadline is the end of one call after another in an instance. It ends for good once it passes: the instance it belongs to is thrown
-// away then, so a call costs neither a context nor a timer of its own, and the request's context, which ends when the client leaves,
+// deadline is the end of one call after another in an instance. It ends for good once it passes: the instance it belongs to must be
+// thrown away then, so a call costs neither a context nor a timer of its own, and the request's context, which ends when the client leaves,
 // has no part in it.
 type deadline struct {
 	done  chan struct{}
 	over  atomic.Bool
 	timer *time.Timer
+	end   time.Time
 }
 
 func newDeadline(after time.Duration) *deadline {
-	d := &deadline{done: make(chan struct{})}
+	d := &deadline{done: make(chan struct{}), end: time.Now().Add(after)}
 	d.timer = time.AfterFunc(after, func() {
 		d.over.Store(true)
 		close(d.done)
@@ -24,11 +25,14 @@ func newDeadline(after time.Duration) *deadline {
 	return d
 }
 
-// start sets the deadline of the next call. The last one was stopped in time.
-func (d *deadline) start(after time.Duration) { d.timer.Reset(after) }
+// start sets the deadline of the next call. The last one must have been stopped in time.
+func (d *deadline) start(after time.Duration) {
+	d.end = time.Now().Add(after)
+	d.timer.Reset(after)
+}
 
-// stop ends a call, and tells whether that was in time.
-func (d *deadline) stop() bool { return d.timer.Stop() }
+// stop ends a call, and tells whether that was in time. The timer alone does not know: code that nothing stops holds it up, too.
+func (d *deadline) stop() bool { return d.timer.Stop() && !time.Now().After(d.end) }
 
 // Done is what the runtime waits for beside the module.
 func (d *deadline) Done() <-chan struct{} { return d.done }

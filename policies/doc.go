@@ -35,8 +35,8 @@
 //	Put ─▶ scan ─▶ imports, exports ─▶ rewrite ─▶ compile, in a child ─▶ load ─▶ trial ─▶ warm ─▶ store ─▶ index ─▶ swap
 //
 // from cheap to dear; each step refuses with a Refusal that tells the stage, what it got, what it wanted, and a hint. The scan reads the
-// sections, so that nothing is allocated by a count that a module declares. The rewriting leaves out custom sections and puts a look at
-// the deadline at the head of functions. The trial asks two instances the same dozen requests, forth and back.
+// sections, so that nothing is allocated by a count that a module declares. The rewriting leaves out custom sections and puts looks at
+// the deadline where code without loops could run on. The trial asks two instances the same dozen requests, forth and back.
 //
 // # The way of a request
 //

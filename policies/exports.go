@@ -87,5 +87,9 @@ func inspect(wasm []byte) (*module, []byte, *Refusal) {
 	if refusal != nil {
 		return nil, nil, refusal
 	}
-	return m, m.rewrite(wasm), nil
+	rewritten, refusal := m.rewrite(wasm)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	return m, rewritten, nil
 }

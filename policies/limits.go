@@ -21,9 +21,8 @@ const (
 	exportsMax    = 256
 	dataMax       = 65_536 // segments
 	bulkBytesMax  = 512    // bytes 0xFC in a function's body
-	bulkPairsMax  = 64     // bulk operations in a function's body: what runs between two looks at the deadline
-	shortBodyMax  = 128    // bytes of a body that needs no look at the deadline unless it calls
-	descriptorMax = 128    // bytes of a module's own words in a refusal
+	rewrittenMax  = 3 * ModuleMax
+	descriptorMax = 128 // bytes of a module's own words in a refusal
 )
 
 // Limits of what goes in and out of a module.

@@ -88,6 +88,16 @@ type section struct {
 // body is a function's body: its locals from start on, its code from code on.
 type body struct{ start, code, end int }
 
+// importedFunctions is how many functions come before those defined here.
+func (m *module) importedFunctions() (n uint32) {
+	for _, i := range m.imports {
+		if i.kind == kindFunction {
+			n++
+		}
+	}
+	return n
+}
+
 // typeOf is the type of a function by its index, which counts imports first.
 func (m *module) typeOf(index uint32) (funcType, bool) {
 	for _, i := range m.imports {

@@ -32,8 +32,8 @@ func place(id byte) int {
 }
 
 // scan reads a module's sections without compiling or allocating anything by a count that the module declares, and refuses
-// what would hurt whoever does. It reads no instructions: those are bounded by the size of a body and checked by the compiler,
-// which runs in a process of its own.
+// what would hurt whoever does. It reads no instructions: those are bounded by the size of a body, looked through by rewrite, and checked
+// by the compiler, which runs in a process of its own.
 func scan(wasm []byte) (*module, *Refusal) {
 	if len(wasm) > ModuleMax {
 		return nil, tooLarge()

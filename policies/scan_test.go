@@ -2,10 +2,13 @@ package policies
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/tetratelabs/wazero"
 )
 
 // raw is a module of given sections.
@@ -62,13 +65,16 @@ func TestWhatIsRefusedIsRefusedAtItsStage(t *testing.T) {
 		{"a body of 65 KiB", raw(oneType, oneFunction, body(cat([]byte{0}, make([]byte, 65<<10), []byte{0x0b}))), StageLimits, "66562 bytes"},
 		{"a body without an end", raw(oneType, oneFunction, body([]byte{0, 1})), StageSections, "without an end"},
 		{"a function without a body", raw(oneType, oneFunction), StageSections, "0 bodies"},
-		{"bulk operations without end", raw(oneType, oneFunction, body(cat([]byte{0}, bytes.Repeat([]byte{0xfc, 0x0b, 0}, 65), []byte{0x0b}))), StageLimits, "65 bulk"},
 		{"bytes 0xfc", raw(oneType, oneFunction, body(cat([]byte{0}, bytes.Repeat([]byte{0xfc, 0x00}, 513), []byte{0x0b}))), StageLimits, "513 bytes"},
 		{"a table of 2^27", raw(sec(sectionTable, cat([]byte{1, 0x70, 0}, u(1<<27)))), StageMemory, "134217728 elements"},
 		{"two tables", raw(sec(sectionTable, []byte{2, 0x70, 0, 1, 0x70, 0, 1})), StageLimits, "2 tables"},
 		{"a table of references", raw(sec(sectionTable, []byte{1, 0x6f, 0, 1})), StageSections, "0x6f"},
 		{"a memory of 17 MiB", raw(sec(sectionMemory, cat([]byte{1, 0}, u(257)))), StageMemory, "257 pages"},
 		{"a shared memory", raw(sec(sectionMemory, []byte{1, 3, 1, 1})), StageSections, "flags 0x3"},
+		{"an instruction about references", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0xd2, 0}, drop) }), StageSections, "0xd2"},
+		{"an operation on tables of references", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0xfc, 0x10, 0}, drop) }), StageSections, "0xfc"},
+		{"an instruction that goes on behind its body", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0x44}) }), StageSections, "1 bytes"},
+		{"an index of memory in two bytes", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0xfc, 0x0b, 0x80, 0}) }), StageSections, "memory 128"},
 		{"no memory", with(func(w *wasm) { w.memories = nil; evaluate(w) }), StageExports, "no memory"},
 		{"nothing exported", with(func(*wasm) {}), StageExports, "no memory"},
 		{"no evaluate", with(func(w *wasm) {
@@ -168,22 +174,31 @@ func TestCustomSectionsAreNotCompiled(t *testing.T) {
 	}
 }
 
-func TestOnlyFunctionsThatMayRunLongLookAtTheDeadline(t *testing.T) {
+func TestCodeLooksAtTheDeadlineWhereItMayRunLong(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name string
-		code []byte
-		want bool
-	}{
-		{"a constant", i64(1), false},
-		{"a call", callTo(0), true},
-		{"an indirect call", []byte{opCallIndirect, 0, 0}, true},
-		{"a fill", []byte{0xfc, 0x0b, 0}, true},
-		{"a constant that looks like a call", i64(16), true},
-		{"a long one", bytes.Repeat([]byte{0x01}, 200), true},
+	const theirs = 2 // functions of the host
+	L := string(look[:])
+	fill, longCall := "\xfc\x0b\x00", "\x10\x82\x80\x00"
+	for _, c := range []struct{ name, code, want string }{
+		{"a constant", "\x41\x01\x1a", "\x41\x01\x1a"},
+		{"a call", "\x10\x02\x01", L + "\x10\x02" + L + "\x01"},
+		{"a call with a long number", longCall, L + longCall + L},
+		{"a call of the host", "\x10\x01\x01", L + "\x10\x01\x01"},
+		{"an indirect call", "\x11\x00\x00", L + "\x11\x00\x00" + L},
+		{"a fill", "\x01" + fill + fill, "\x01" + L + fill + L + fill},
+		{
+			"a copy, an init and those of tables", "\xfc\x0a\x00\x00\xfc\x08\x07\x00\xfc\x0c\x00\x00\xfc\x8e\x00\x00\x00",
+			L + "\xfc\x0a\x00\x00" + L + "\xfc\x08\x07\x00" + L + "\xfc\x0c\x00\x00" + L + "\xfc\x8e\x00\x00\x00",
+		},
+		{"a dropped segment", "\xfc\x09\x00\xfc\x0d\x00", "\xfc\x09\x00\xfc\x0d\x00"},
+		{"constants that look like calls", "\x42\x10\x41\x11\x44\xfc\x0b\x00\xfc\x0b\x00\xfc\x0b", L + "\x42\x10\x41\x11\x44\xfc\x0b\x00\xfc\x0b\x00\xfc\x0b"},
+		{"a vector that looks like calls", "\xfd\x0c" + strings.Repeat("\x10", 16), L + "\xfd\x0c" + strings.Repeat("\x10", 16)},
+		{"a call behind a vector", "\xfd\x80\x01\x10\x02", L + "\xfd\x80\x01\x10\x02" + L},
+		{"a call that a vector hides from whoever reads its number to the end", "\xfd\x80\x10\x02", L + "\xfd\x80\x10\x02" + L},
 	} {
-		if got := needsLook(c.code); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+		r := &reader{bytes: []byte(c.code)}
+		if got := string(rewriteBody(nil, r, theirs)); got != c.want || !r.ok() {
+			t.Errorf("%s: %x, want %x; %v", c.name, got, c.want, r.refusal)
 		}
 	}
 }
@@ -203,15 +218,57 @@ func FuzzScan(f *testing.F) {
 			}
 			return
 		}
-		if len(rewritten) > len(wasm)+len(m.bodies)*(len(look)+5)+100 {
+		if len(rewritten) > 3*len(wasm)+len(m.bodies)*(len(look)+5)+100 {
 			t.Errorf("%d bytes became %d", len(wasm), len(rewritten))
 		}
 		again, _, refusal := inspect(rewritten)
-		if refusal != nil && refusal.Stage != StageLimits { // a body at its limit grows by the look
+		if refusal != nil && refusal.Stage != StageLimits { // a body at its limit grows by the looks
 			t.Fatalf("rewritten, it is refused: %v", refusal)
 		}
 		if refusal == nil && fmt.Sprint(again.types, again.imports, again.exports) != fmt.Sprint(m.types, m.imports, m.exports) {
 			t.Error("rewritten, it is another module")
+		}
+	})
+}
+
+// FuzzRewrite looks whether the compiler and we read instructions alike: what it takes it must take rewritten, too.
+func FuzzRewrite(f *testing.F) {
+	for _, code := range []string{
+		"\x00", "\x10\x00\x41\x80\x10\x1a", "\x41\x00\x41\x00\x41\x00\xfc\x0b\x00\x10\x01", "\x41\x00\x11\x00\x00", "\x41\x00\xfd\x0f\xfd\x80\x01\x1a\x10\x01",
+		"\x02\x40\x41\x00\x0e\x01\x00\x00\x0b\x10\x01", "\x41\x00\xfd\x00\x04\x80\x08\x1a\x10\x01", "\x00\xfd\x54\x00\x00\x01\x10\x01", "\x44\x10\x10\x10\x10\x10\x10\x10\x10\x1a",
+	} {
+		f.Add([]byte(code))
+	}
+	ctx := context.Background()
+	compiler := wazero.NewRuntimeWithConfig(ctx, runtimeConfig(Compiler, nil))
+	f.Cleanup(func() { _ = compiler.Close(ctx) })
+	takes := func(wasm []byte) error {
+		compiled, err := compiler.CompileModule(ctx, wasm)
+		if err == nil {
+			err = compiled.Close(ctx)
+		}
+		return err
+	}
+	f.Fuzz(func(t *testing.T, code []byte) {
+		wasm := policyOf(func(w *wasm) [][]byte {
+			w.tables = [][]byte{{0x70, 0, 1}}
+			w.host("log")
+			w.function(funcType{}, code)
+			return [][]byte{i64(1)}
+		})
+		_, rewritten, refusal := inspect(wasm)
+		if refusal != nil && refusal.Stage == StageLimits {
+			return // nobody decodes by its counts
+		}
+		before := takes(wasm)
+		if before == nil && refusal != nil {
+			t.Errorf("the compiler takes %x, we do not: %v", code, refusal)
+		}
+		if refusal != nil {
+			return
+		}
+		if after := takes(rewritten); before == nil && after != nil {
+			t.Errorf("%x is taken, but not rewritten: %v", code, after)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package policies
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 func (m *module) readTypes(r *reader) {
 	for range r.count("types", typesMax) {
@@ -221,26 +224,10 @@ func readBody(r *reader, i int) body {
 	return b
 }
 
-// checkBulk bounds the operations on whole stretches of memory, between two of which nobody looks at the deadline. It counts
-// bytes that could be such an instruction, wherever they stand, so none is missed.
+// checkBulk bounds the bytes that could be operations on whole stretches of memory.
 func checkBulk(r *reader, b body, i int) {
-	bytes, pairs := 0, 0
-	for at := b.code; at < b.end-1; at++ {
-		if r.bytes[at] != prefixBulk {
-			continue
-		}
-		bytes++
-		switch r.bytes[at+1] & 0x7f {
-		case 8, 10, 11, 12, 14: // memory.init, .copy, .fill, table.init, .copy
-			pairs++
-		}
-	}
-	if bytes > bulkBytesMax {
-		r.refuse(StageLimits, fmt.Sprintf("%d bytes 0xfc in function %d", bytes, i), fmt.Sprintf("at most %d", bulkBytesMax), "")
-	}
-	if pairs > bulkPairsMax {
-		r.refuse(StageLimits, fmt.Sprintf("%d bulk operations in function %d", pairs, i), fmt.Sprintf("at most %d", bulkPairsMax),
-			"compile without bulk memory: -mno-bulk-memory, -C target-feature=-bulk-memory")
+	if n := bytes.Count(r.bytes[b.code:b.end], []byte{prefixBulk}); n > bulkBytesMax {
+		r.refuse(StageLimits, fmt.Sprintf("%d bytes 0xfc in function %d", n, i), fmt.Sprintf("at most %d", bulkBytesMax), "")
 	}
 }
 
