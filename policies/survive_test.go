@@ -92,11 +92,11 @@ func TestEndlessLoopsAtTheStartAreRefusedAtUpload(t *testing.T) {
 	}
 }
 
-// bomb is a module of 300 KB in which blocks are nested 100,000 deep in all.
+// bomb is a module of 1.5 MB in which blocks are nested 500,000 deep in all: a fifth of it takes some 5 s of work.
 func bomb() []byte {
 	return policyOf(func(w *wasm) [][]byte {
 		const deep = 20_000
-		for range 5 {
+		for range 25 {
 			w.function(funcType{}, bytes.Repeat([]byte{0x02, 0x40}, deep), bytes.Repeat([]byte{0x0b}, deep))
 		}
 		return [][]byte{i64(1)}
