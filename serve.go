@@ -105,6 +105,7 @@ func (f *serveFlags) validate(given func(flag string) bool) error {
 
 // serve serves until ctx ends.
 func (f *serveFlags) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	tuneHeap()
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	cfg := server.Config{Version: version, Log: log}
 	follow, err := f.doorFlags.apply(&cfg)

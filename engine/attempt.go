@@ -64,10 +64,11 @@ func (s *semaphore) claim(r *Request, start int) {
 		start = s.start()
 	}
 	now, n := s.e.cfg.Now(), len(s.e.peers)
+	int64s, ints, bools, times := make([]int64, 2*n), make([]int, 2*n), make([]bool, 3*n), make([]time.Duration, 2*n) // each allocated once
 	a := &attempt{
-		s: s, r: r, t0: now, began: now, ats: make([]int64, n), ballots: make([]quorum.Ballot, n),
-		eras: make([]int64, n), ends: make([]time.Duration, n), asked: make([]bool, n), mended: make([]bool, n), stood: make([]bool, n),
-		toldFence: s.toldFence, says: make([]Says, n), nextEnd: make([]time.Duration, n), frees: make([]int, n), beyond: make([]int, n),
+		s: s, r: r, t0: now, began: now, ats: int64s[:n], ballots: make([]quorum.Ballot, n),
+		eras: int64s[n:], ends: times[:n], asked: bools[:n], mended: bools[n : 2*n], stood: bools[2*n:],
+		toldFence: s.toldFence, says: make([]Says, n), nextEnd: times[n:], frees: ints[:n], beyond: ints[n:],
 	}
 	by := newID()
 	a.op = &Claim{

@@ -14,7 +14,7 @@ type info struct {
 	Via       string        `json:"v,omitempty"`
 	Requested int           `json:"r,omitempty"` // permits, before a policy weighed them
 	TTL       time.Duration `json:"t,omitempty"` // as asked for: what is left at the nodes does not tell it
-	Params    uint32        `json:"k,omitempty"` // of a request with a key or a ticket: Ask.params
+	Params    uint32        `json:"k,omitempty"` // of a request with a key or a ticket: semaphore.params
 	Asked     int64         `json:"q,omitempty"` // likewise: Request.asked
 
 	Policy     string `json:"n,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -49,15 +50,26 @@ func keyedID(secret []byte, principal, semaphore, key string) string {
 	return idEncoding.EncodeToString(h.Sum(nil)[:10])
 }
 
-// params tells requests with other parameters apart. How long one waits may differ from time to time.
-func (a *Ask) params() uint32 {
-	h := sha256.New()
-	create := Definition{}
+// params tells requests with other parameters apart. How long one waits may differ from time to time. mu is held.
+func (s *semaphore) params(a *Ask) uint32 {
+	var room [256]byte
+	b := strconv.AppendInt(room[:0], int64(a.Permits), 10)
+	b = strconv.AppendBool(append(b, ' '), a.AllFree)
+	b = strconv.AppendInt(append(b, ' '), int64(a.TTL), 10)
+	b = strconv.AppendInt(append(b, ' '), int64(a.Priority), 10)
 	if a.Create != nil {
-		create = a.Create.filled()
+		b = append(append(b, ' '), s.createText(a.Create.filled())...)
 	}
-	fmt.Fprintf(h, "%d %v %d %d %v %+v", a.Permits, a.AllFree, a.TTL, a.Priority, a.Create != nil, create)
-	return binary.BigEndian.Uint32(h.Sum(nil))
+	sum := sha256.Sum256(b)
+	return binary.BigEndian.Uint32(sum[:])
+}
+
+// createText tells definitions apart. It remembers the last, as most requests bring the same. mu is held.
+func (s *semaphore) createText(d Definition) string {
+	if s.created.text == "" || s.created.of != d {
+		s.created.of, s.created.text = d, fmt.Sprintf("%+v", d)
+	}
+	return s.created.text
 }
 
 // kept is a place in line whose owner is away.
@@ -77,7 +89,7 @@ func (r *Request) keyed() bool { return r.ask.Key != "" || r.ask.Ticket != "" }
 
 // identify gives a request its lease id, and with a ticket its old place. A request that is not named gets a new id. mu is held.
 func (r *Request) identify() error {
-	r.id, r.params, r.asked = newID(), r.ask.params(), r.s.e.arrival()
+	r.id, r.params, r.asked = newID(), r.s.params(&r.ask), r.s.e.arrival()
 	if r.ask.Key != "" {
 		if err := ValidKey(r.ask.Key); err != nil {
 			return err

@@ -25,7 +25,7 @@ type Request struct {
 	ask      Ask
 	events   Events // set before, but for Leave
 	id       string // of the lease
-	params   uint32 // Ask.params
+	params   uint32 // semaphore.params
 	asked    int64  // when, by the nodes' clocks, µs: of two that are the same request the later counts
 	resumes  bool   // an old place in line
 	attaches bool   // to a lease that there is; it never claims

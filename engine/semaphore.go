@@ -49,6 +49,10 @@ type semaphore struct {
 	away    map[string]kept          // by lease id: places kept
 	turns   map[string]chan struct{} // by lease id: closed when the last who takes it up from the nodes is done
 	cleaned time.Duration            // when leftovers were last looked for
+	created struct {                 // what the last request brought that may create it, and what that is in semaphore.params
+		of   Definition
+		text string
+	}
 
 	granted   int64
 	lastGrant time.Time

@@ -257,7 +257,23 @@ func (s *semaphore) reconcileAt(i int) {
 		return
 	}
 	want := s.line.head()
-	head := want
+	if s.line.claiming.Len() > 0 {
+		want = s.oldestAt(i, want)
+	}
+	var order Order
+	if want != nil {
+		order = want.order
+	}
+	was := s.places[i]
+	if was == order || s.unanswered[i] > 0 && (was.IsZero() || s.line.find(was) != nil) {
+		return
+	}
+	s.queueLine(i, s.replaces(was, want))
+}
+
+// oldestAt returns whoever claims, was refused at a node and comes before the head; else the head. mu is held.
+func (s *semaphore) oldestAt(i int, head *Request) *Request {
+	want := head
 	s.line.claiming.Scan(func(r *Request) bool { // the oldest first
 		if head != nil && r.order.Compare(head.order) >= 0 {
 			return false
@@ -268,15 +284,12 @@ func (s *semaphore) reconcileAt(i int) {
 		want = r
 		return false
 	})
-	var order Order
-	if want != nil {
-		order = want.order
-	}
-	was := s.places[i]
-	if was == order || s.unanswered[i] > 0 && (was.IsZero() || s.line.find(was) != nil) {
-		return
-	}
-	fill := func() Placement {
+	return want
+}
+
+// replaces is the placement that puts a request, or the head if it is gone by then, in the place of another.
+func (s *semaphore) replaces(was Order, want *Request) func() Placement {
+	return func() Placement {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := s.e.cfg.Now()
@@ -285,7 +298,6 @@ func (s *semaphore) reconcileAt(i int) {
 		}
 		return Placement{Mode: PlaceIfWas, Was: was, Place: s.line.place(s.line.head(), now)}
 	}
-	s.queueLine(i, fill)
 }
 
 // queueLine sends a line to a node, and looks at the place that it answers with. mu is held.

@@ -45,6 +45,8 @@ type metrics struct {
 	in, out  prometheus.Counter     // of messages
 	closes   *prometheus.CounterVec // code
 
+	answered observers[requestLabels] // of requests
+
 	others prometheus.Counter // of acquires: the grants of semaphores without a label of their own
 
 	mu     sync.RWMutex
@@ -214,7 +216,16 @@ func (m *metrics) request(c echo.Context, took time.Duration) {
 	if route == "" {
 		route = "none"
 	}
-	m.requests.WithLabelValues(method(c.Request().Method), route, strconv.Itoa(c.Response().Status)).Observe(took.Seconds())
+	key := requestLabels{method(c.Request().Method), route, c.Response().Status}
+	m.answered.get(key, func() prometheus.Observer {
+		return m.requests.WithLabelValues(key.method, key.route, strconv.Itoa(key.status))
+	}).Observe(took.Seconds())
+}
+
+// requestLabels are what the labels of a request come from.
+type requestLabels struct {
+	method, route string
+	status        int
 }
 
 // method bounds the values of a label that clients choose.

@@ -88,6 +88,7 @@ func (m *NodeMeter) Collect(ch chan<- prometheus.Metric) {
 type meteredNode struct {
 	engine.Node
 	took   prometheus.ObserverVec // op, outcome
+	known  observers[[2]string]   // of took
 	queued atomic.Int64
 }
 
@@ -99,11 +100,15 @@ func (n *meteredNode) Send(calls ...*engine.Call) {
 		done, op := c.Done, engine.OpName(c.Op)
 		c.Done = func(a *engine.Answer) {
 			n.queued.Add(-1)
-			n.took.WithLabelValues(op, outcomeOf(a.Err)).Observe(time.Since(start).Seconds())
+			n.observer(op, outcomeOf(a.Err)).Observe(time.Since(start).Seconds())
 			done(a)
 		}
 	}
 	n.Node.Send(calls...)
+}
+
+func (n *meteredNode) observer(op, outcome string) prometheus.Observer {
+	return n.known.get([2]string{op, outcome}, func() prometheus.Observer { return n.took.WithLabelValues(op, outcome) })
 }
 
 // outcomeOf says what became of a request to a node.
