@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (r *remote) showNodes(cmd *cobra.Command, nodes client.Nodes) error {
 		since := time.Since(n.Since).Round(time.Second)
 		rows = append(rows, []string{
 			n.Node, index, n.State, since.String(), strconv.FormatInt(n.Era, 10), (time.Duration(n.ClockOffsetMS) * time.Millisecond).String(),
-			strconv.FormatFloat(n.LatencyMS, 'f', 3, 64) + "ms", strings.Join(strings.Fields(n.Reason), " "),
+			strconv.FormatFloat(n.LatencyMS, 'f', 3, 64) + "ms", strings.Join(strings.Fields(cmp.Or(n.Reason, n.Warning)), " "),
 		})
 	}
 	if err := printTable(out, []string{"NODE", "INDEX", "STATE", "FOR", "ERA", "CLOCK", "LATENCY", "WHY, AND WHAT NEXT"}, rows); err != nil {

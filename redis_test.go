@@ -165,6 +165,30 @@ func TestANodeThatIsDurableByNameOnlyIsToldOnce(t *testing.T) {
 	}
 }
 
+// Of all that nodes forget at once a replica that has just started knows nothing, so it warns of nodes that keep nothing.
+func TestAStartWarnsOfNodesThatKeepNothingOnDisk(t *testing.T) {
+	t.Parallel()
+	forgets, keeps := redistest.Start(t), redistest.Start(t, redistest.AOF)
+	r := start(t, "--redis", forgets.Addr()+","+keeps.Addr()+","+redistest.Start(t, redistest.AOF).Addr())
+	if err := r.client.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := r.client.Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		if warned := strings.Contains(n.Warning, "set appendonly yes"); warned != (n.Node == forgets.Addr()) {
+			t.Errorf("%+v", n)
+		}
+	}
+	r.stop()
+	warning := regexp.MustCompile(`(?m)^.*a node may forget.*$`).FindAllString(r.stderr.String(), -1)
+	if len(warning) != 1 || !strings.Contains(warning[0], forgets.Addr()) || !strings.Contains(warning[0], "set appendonly yes") {
+		t.Errorf("it warns %q", warning)
+	}
+}
+
 // The README tells which commands a Redis user needs: they are enough.
 func TestTheCommandsThatTheREADMEAllowsAreEnough(t *testing.T) {
 	t.Parallel()

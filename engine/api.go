@@ -177,6 +177,7 @@ type NodeStatus struct {
 	Era         int64
 	ClockOffset time.Duration // node clock less the median of all that are known; 0 while unknown
 	Latency     time.Duration // of the last probe
+	Warning     string        // what is wrong with it though it votes; "": nothing
 }
 
 // Errors of requests. What a caller asked for did not happen, unless said otherwise.

@@ -344,4 +344,6 @@ type Probe struct {
 	Fatal bool
 	// Durable tells that the node keeps what it has on disk.
 	Durable bool
+	// Advice is what to set so that it does; "": nothing can be set.
+	Advice string
 }

@@ -45,8 +45,7 @@ type peer struct {
 	patience int              // how often his work was taken over
 	healed   map[string]int64 // how often it was readmitted by this replica, by what it was out for
 	owed     []*debt
-	dropped  int  // of owed, since they were too many
-	forgets  bool // it is no durable node, though Config says that all are
+	dropped  int // of owed, since they were too many
 }
 
 // debt is a release or give-back that a node has to hear.
@@ -177,19 +176,39 @@ func (p *peer) Probed(pr Probe, _ bool) {
 			p.observe(r.Era, pr.Time, pr.Sent, pr.Received)
 		}
 	}
-	forgets := p.e.cfg.DurableNodes && !pr.Durable
+	warning := p.e.warningOf(&pr)
 	p.mu.Lock()
-	news := forgets && !p.forgets
-	p.forgets = forgets
+	news := warning != "" && warning != p.status.Warning
+	p.status.Warning = warning
 	p.noteTokenLocked(pr.Record)
 	p.probe, p.probed, p.heard, p.outdated = pr, true, true, false
 	p.status.Latency = pr.Received - pr.Sent
 	p.status.ClockOffset = time.Duration(pr.Time)*time.Microsecond - time.Duration(time.Now().UnixNano()) + (p.e.cfg.Now() - (pr.Sent+pr.Received)/2)
 	p.mu.Unlock()
 	if news {
-		p.e.cfg.Log.Warn("the nodes are said to be durable, but this one keeps nothing: it has no append-only file", "node", p.node.Name())
+		p.e.cfg.Log.Warn("a node may forget", "node", p.node.Name(), "reason", warning)
 	}
 	p.e.steer.poke()
+}
+
+// warningOf says what is wrong with a node that keeps nothing on disk: when all nodes have forgotten, a replica that has just started
+// cannot know how long leases may still be held.
+func (e *Engine) warningOf(pr *Probe) string {
+	what := ""
+	switch {
+	case pr.Durable:
+		return ""
+	case e.cfg.DurableNodes:
+		what = "the nodes are said to be durable, but this one keeps nothing: it has no append-only file"
+	case pr.Advice == "":
+		return ""
+	default:
+		what = "it has no append-only file: it may lose what it acknowledged when it is restarted"
+	}
+	if pr.Advice != "" {
+		what += "; set " + pr.Advice
+	}
+	return what
 }
 
 // Down implements NodeEvents.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type nodeJSON struct {
 	Era           int64  `json:"era,omitempty"`
 	ClockOffsetMS int64  `json:"clock_offset_ms"`
 	LatencyMS     number `json:"latency_ms" swaggertype:"number"`
+	Warning       string `json:"warning,omitempty"` // what is wrong with it though it votes
 }
 
 // number is written with three decimals: a node may be a few microseconds away.
@@ -41,6 +43,7 @@ func nodeOf(n engine.NodeStatus) nodeJSON {
 	j := nodeJSON{
 		Node: n.Name, State: n.State, Reason: n.Reason, Since: formatTime(n.Since), Era: n.Era,
 		ClockOffsetMS: n.ClockOffset.Milliseconds(), LatencyMS: number(n.Latency.Seconds() * 1000),
+		Warning: n.Warning,
 	}
 	if n.Index >= 0 {
 		j.Index = &n.Index
@@ -70,7 +73,7 @@ func (s *Server) nodes(c echo.Context, _ *principal) error {
 		_, nodes := s.engine.Nodes()
 		rows := make([][]string, len(nodes))
 		for i, n := range nodes {
-			rows[i] = []string{n.Name, n.State, oneLine(n.Reason)}
+			rows[i] = []string{n.Name, n.State, oneLine(cmp.Or(n.Reason, n.Warning))}
 		}
 		return answerText(c, http.StatusOK, columns(rows))
 	}

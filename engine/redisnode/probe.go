@@ -58,7 +58,9 @@ func judge(p *engine.Probe, info map[string]string) {
 	if valkey := info["valkey_version"]; valkey != "" {
 		p.Version = "Valkey " + valkey
 	}
-	p.Durable = info["aof_enabled"] == "1"
+	if p.Durable = info["aof_enabled"] == "1"; !p.Durable {
+		p.Advice = "appendonly yes" // if it takes snapshots INFO does not tell, and the last minutes are lost with them, too
+	}
 	if p.Refusal = mistake(p, info); p.Refusal != nil {
 		p.Fatal = true
 		return

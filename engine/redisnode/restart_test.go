@@ -66,7 +66,7 @@ func TestARedisThatRestartsWithoutItsFileIsBlank(t *testing.T) {
 	looks := s.seen()
 	server.Restart()
 	p := s.awaitProbe(looks, "a look", func(p engine.Probe) bool { return p.Record == nil })
-	if p.Refusal != nil || p.Durable {
+	if p.Refusal != nil || p.Durable || p.Advice != "appendonly yes" {
 		t.Errorf("saw %+v", p)
 	}
 	if a := s.want(engine.SaysOut, s.do(s.claim(db, "M"))); a.Reason != "no record" {

@@ -129,4 +129,5 @@ type Node struct {
 	Era           int64     `json:"era"`
 	ClockOffsetMS int64     `json:"clock_offset_ms"`
 	LatencyMS     float64   `json:"latency_ms"`
+	Warning       string    `json:"warning"` // what is wrong with it though it votes; "": nothing
 }
