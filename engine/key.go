@@ -87,9 +87,13 @@ type kept struct {
 // keyed reports whether the request may be made again.
 func (r *Request) keyed() bool { return r.ask.Key != "" || r.ask.Ticket != "" }
 
-// identify gives a request its lease id, and with a ticket its old place. A request that is not named gets a new id. mu is held.
+// identify gives a request with a key the id of its lease, and one with a ticket its old place, too; others keep a new id. mu is held.
 func (r *Request) identify() error {
-	r.id, r.params, r.asked = newID(), r.s.params(&r.ask), r.s.e.arrival()
+	r.params = r.s.params(&r.ask)
+	if !r.keyed() {
+		return nil
+	}
+	r.asked = r.s.e.arrival()
 	if r.ask.Key != "" {
 		if err := ValidKey(r.ask.Key); err != nil {
 			return err

@@ -26,7 +26,7 @@ type Request struct {
 	events   Events // set before, but for Leave
 	id       string // of the lease
 	params   uint32 // semaphore.params
-	asked    int64  // when, by the nodes' clocks, µs: of two that are the same request the later counts
+	asked    int64  // with a key or a ticket: when, by the nodes' clocks, µs; of two that are the same request the later counts
 	resumes  bool   // an old place in line
 	attaches bool   // to a lease that there is; it never claims
 
@@ -75,8 +75,8 @@ func (e *Engine) ask(name string, ask Ask, events Events) *Request {
 	if ask.Permits == 0 {
 		ask.Permits = 1
 	}
-	r := &Request{ask: ask, events: events, weight: ask.Permits, start: -1, told: -1, asking: true}
-	s := e.semaphore(name)
+	r := &Request{ask: ask, events: events, id: newID(), weight: ask.Permits, start: -1, told: -1, asking: true}
+	s := e.semaphore(name) // from here on others wait
 	defer func() {
 		r.asking = false
 		s.unlock()
