@@ -139,6 +139,9 @@ func (t *trial) add(flags *pflag.FlagSet) {
 
 // request is what the flags say.
 func (t *trial) request() (*policies.Request, error) {
+	if t.requested < 1 || t.limit < 1 || t.available < -1 || t.waiting < 0 {
+		return nil, errors.New("--requested and --limit must be 1 or more, --available and --waiting 0 or more")
+	}
 	r := &policies.Request{
 		Semaphore: "trial", Client: "trial", Holder: "trial", ID: "trial", Requested: int64(t.requested), Limit: int64(t.limit),
 		Available: int64(t.available), Waiting: int64(t.waiting), Attributes: map[string]string{},
@@ -164,11 +167,23 @@ func (c *configuration) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.file, "config-file", "", "file that has it")
 }
 
-func (c *configuration) read() (string, error) {
-	if c.file == "" {
+// read returns what the flags say; of a file not more than shows that it is too large.
+func (c *configuration) read(cmd *cobra.Command) (string, error) {
+	switch {
+	case c.file == "":
 		return c.text, nil
+	case c.text != "":
+		return "", errors.New("--config and --config-file: one of them")
 	}
-	text, err := os.ReadFile(c.file)
+	in, err := openInput(cmd, c.file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(in, policies.ConfigMax+1))
+	if len(text) > policies.ConfigMax {
+		return "", fmt.Errorf("--config-file %s: a configuration has up to %d bytes", c.file, policies.ConfigMax)
+	}
 	return string(text), err
 }
 
@@ -185,7 +200,7 @@ func newPolicyEval() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config, err := t.config.read()
+			config, err := t.config.read(cmd)
 			if err != nil {
 				return err
 			}
@@ -248,6 +263,9 @@ func newPolicyPut() *cobra.Command {
 			if (len(args) == 2) == (sum != "") {
 				return errors.New("a file is needed, or --sha256 of a stored version")
 			}
+			if dry && sum != "" {
+				return errors.New("--dry-run needs a file: a stored version was checked when it was uploaded")
+			}
 			return r.ask(cmd, func(ctx context.Context, c *client.Client) error {
 				p, err := putPolicy(ctx, cmd, c, args, sum, dry)
 				if err != nil {
@@ -296,9 +314,12 @@ func newPolicyList() *cobra.Command {
 				}
 				rows := make([][]string, len(list))
 				for i, p := range list {
+					took := "-" // it does not answer without a configuration
+					if p.Report.EvaluateNS > 0 {
+						took = time.Duration(p.Report.EvaluateNS).String()
+					}
 					rows[i] = []string{
-						p.Name, strconv.FormatInt(p.Rev, 10), p.SHA256[:min(len(p.SHA256), 12)], p.Here,
-						time.Duration(p.Report.EvaluateNS).String(), strings.Join(p.UsedBy, ","),
+						p.Name, strconv.FormatInt(p.Rev, 10), p.SHA256[:min(len(p.SHA256), 12)], p.Here, took, strings.Join(p.UsedBy, ","),
 					}
 				}
 				return printTable(cmd.OutOrStdout(), []string{"POLICY", "REV", "SHA256", "HERE", "EVALUATE", "USED BY"}, rows)
@@ -338,7 +359,7 @@ func bindCommand(mode string) *cobra.Command {
 			case len(args) == 2:
 				b.Name = args[1]
 			}
-			text, err := config.read()
+			text, err := config.read(cmd)
 			if err != nil {
 				return err
 			}

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/permitd/permitd/policies"
 	"github.com/permitd/permitd/server/client"
 )
 
@@ -37,8 +39,56 @@ func TestPoliciesAreCheckedAndAskedWithoutAServer(t *testing.T) {
 	if _, said, code := command(t, "policy", "check", "go.mod"); code != exitData || !strings.Contains(said, "header: got") {
 		t.Errorf("%d, %s", code, said)
 	}
-	if _, said, code := command(t, "policy", "eval", guest("gold"), "--attr", "x"); code != exitUsage || !strings.Contains(said, "KEY=VALUE") {
-		t.Errorf("%d, %s", code, said)
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, make([]byte, policies.ConfigMax+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		said string
+	}{
+		{[]string{"--attr", "x"}, "KEY=VALUE"},
+		{[]string{"--attr", "permitd.client=x"}, "come from the server"},
+		{[]string{"--limit", "-1"}, "--limit must be 1 or more"},
+		{[]string{"-n", "0"}, "--requested and"},
+		{[]string{"--available", "-2"}, "--available and"},
+		{[]string{"--config", strings.Repeat("x", policies.ConfigMax+1)}, "config: 16385 bytes, at most 16384"},
+		{[]string{"--config-file", large}, "a configuration has up to 16384 bytes"},
+		{[]string{"--config-file", "/dev/zero"}, "a configuration has up to 16384 bytes"},
+		{[]string{"--config-file", large, "--config", "x"}, "one of them"},
+	} {
+		if _, said, code := command(t, append([]string{"policy", "eval", guest("gold")}, c.args...)...); code != exitUsage || !strings.Contains(said, c.said) {
+			t.Errorf("%.80q: %d, %s", c.args, code, said)
+		}
+	}
+}
+
+func TestAConfigurationBelongsToItsPolicy(t *testing.T) {
+	t.Parallel()
+	r := start(t, "--data", ":memory:")
+	url := "--url=" + r.url
+	r.putGuest(t, "weights", "weights")
+	r.putGuest(t, "gold", "gold")
+	if _, err := r.client.Put(t.Context(), "db", client.Definition{Limit: 8}, 0); err != nil {
+		t.Fatal(err)
+	}
+	config := func() string {
+		s, err := r.client.Semaphore(t.Context(), "db")
+		if err != nil || s.Definition.Policy == nil {
+			t.Fatal(s, err)
+		}
+		return s.Definition.Policy.Config
+	}
+	does(t, []string{"policy", "ls", url}, "weights\t1\t", "\tready\t-\t")
+	const table = "attribute tier\n* 2\n"
+	does(t, []string{"policy", "shadow", "db", "weights", "--config", table, url})
+	does(t, []string{"policy", "bind", "db", "weights", "--timeout", "100ms", url}, "enforce", "100ms")
+	if got := config(); got != table {
+		t.Errorf("bound as it was in shadow, it is told %q", got)
+	}
+	does(t, []string{"policy", "bind", "db", "gold", "--timeout", "200ms", url}, "gold\tenforce\tdeny\t200ms")
+	if got := config(); got != "" {
+		t.Errorf("another policy is told %q", got)
 	}
 }
 
@@ -50,6 +100,10 @@ func TestAPolicyIsUploadedBoundShadowedAndRemovedFromTheCommandLine(t *testing.T
 		t.Fatal(err)
 	}
 	does(t, []string{"policy", "put", "gold", guest("gold"), "--dry-run", url}, "sha256")
+	does(t, []string{"policy", "put", "gold", guest("gold"), "--dry-run", "--json", url}, `"abi": 1`, `"used_by": []`, `"versions": []`)
+	if _, said, code := command(t, "policy", "put", "gold", "--sha256", strings.Repeat("0", 64), "--dry-run", url); code != exitUsage || !strings.Contains(said, "--dry-run needs a file") {
+		t.Errorf("%d, %s", code, said)
+	}
 	does(t, []string{"policy", "ls", url}, "")
 	does(t, []string{"policy", "put", "gold", guest("gold"), url}, "compile")
 	does(t, []string{"policy", "bind", "db", "gold", "--on-fault", "unavailable", "--timeout", "500ms", url}, "db\tgold\tenforce\tunavailable\t500ms\tpooled\n")

@@ -57,7 +57,7 @@ func (b Binding) Validate() error {
 		return wrong("name", "%v", err)
 	}
 	if len(b.Config) > ConfigMax {
-		return wrong("config", "%d bytes, at most %d", len(b.Config), ConfigMax)
+		return configError(b.Config)
 	}
 	if b.Timeout != 0 && (b.Timeout < TimeoutMin || b.Timeout > TimeoutMax) {
 		return wrong("timeout", "%v, from %v to %v", b.Timeout, TimeoutMin, TimeoutMax)
@@ -78,6 +78,11 @@ func (b Binding) Validate() error {
 		return wrong("mode", "enforce or shadow")
 	}
 	return nil
+}
+
+// configError is that of a configuration beyond ConfigMax.
+func configError(config string) error {
+	return &BindingError{"config", fmt.Sprintf("%d bytes, at most %d", len(config), ConfigMax)}
 }
 
 func (b Binding) timeout() time.Duration {

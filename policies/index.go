@@ -85,7 +85,7 @@ func (x *index) encode() ([]byte, error) { return json.Marshal(x) }
 func (x *index) put(name string, v Stored, r Report, ifRev int64) (*entry, error) {
 	e := x.Policies[name]
 	switch {
-	case e != nil && e.Versions[0].SHA256 == v.SHA256:
+	case e != nil && e.Versions[0].SHA256 == v.SHA256 && ifRev <= e.Rev:
 		return e, nil
 	case ifRev > 0 && (e == nil || e.Rev != ifRev), ifRev < 0 && e != nil:
 		return nil, ErrRevMismatch

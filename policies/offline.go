@@ -39,8 +39,11 @@ func Load(ctx context.Context, engine Engine, in io.Reader) (_ *Module, err erro
 	return m, nil
 }
 
-// Evaluate asks the module, in a new instance. The error is an *AttributeError.
+// Evaluate asks the module, in a new instance. The error is an *AttributeError, or a *BindingError where the configuration is too large.
 func (m *Module) Evaluate(config string, r *Request) (Decision, error) {
+	if len(config) > ConfigMax {
+		return Decision{}, configError(config)
+	}
 	if err := CheckAttributes(r.Attributes); err != nil {
 		return Decision{}, err
 	}

@@ -84,6 +84,9 @@ func TestConditionsOfAChangeAreKept(t *testing.T) {
 	if _, _, err := tryPut(t, h, "p", answers(2), Change{IfRev: -1}); !errors.Is(err, ErrRevMismatch) {
 		t.Errorf("there is one: %v", err)
 	}
+	if _, _, err := tryPut(t, h, "p", answers(1), Change{IfRev: s.Rev + 1}); !errors.Is(err, ErrRevMismatch) {
+		t.Errorf("a revision that there has not been, of what is in force: %v", err)
+	}
 	if _, _, err := tryPut(t, h, "p", answers(2), Change{IfRev: s.Rev + 1}); !errors.Is(err, ErrRevMismatch) {
 		t.Errorf("%v", err)
 	}

@@ -84,9 +84,12 @@ func header(wasm []byte) *Refusal {
 	case bytes.HasPrefix(wasm, []byte(component)):
 		return &Refusal{StageHeader, "a component", "a core module", "build for wasm32-unknown-unknown or wasip1, not for wasip2"}
 	}
-	head := wasm[:min(len(wasm), 8)]
+	got := "nothing"
+	if len(wasm) > 0 {
+		got = fmt.Sprintf("%x", wasm[:min(len(wasm), 8)])
+	}
 	hint := "upload the .wasm file itself, not its text form and not an archive"
-	return &Refusal{StageHeader, fmt.Sprintf("%x", head), fmt.Sprintf("%x", core), hint}
+	return &Refusal{StageHeader, got, fmt.Sprintf("%x", core), hint}
 }
 
 // read reads one section.

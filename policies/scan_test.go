@@ -33,7 +33,7 @@ func TestWhatIsRefusedIsRefusedAtItsStage(t *testing.T) {
 		stage Stage
 		got   string // part of it
 	}{
-		{"nothing", nil, StageHeader, ""},
+		{"nothing", nil, StageHeader, "nothing"},
 		{"text", []byte("(module)"), StageHeader, "286d6f64"},
 		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), StageHeader, "a component"},
 		{"too large", make([]byte, ModuleMax+1), StageSize, "more"},
@@ -112,7 +112,7 @@ func TestWhatIsRefusedIsRefusedAtItsStage(t *testing.T) {
 			if refusal == nil {
 				t.Fatal("it was taken")
 			}
-			if refusal.Stage != c.stage || !strings.Contains(refusal.Got, c.got) || refusal.Want == "" {
+			if refusal.Stage != c.stage || !strings.Contains(refusal.Got, c.got) || refusal.Got == "" || refusal.Want == "" {
 				t.Errorf("stage %s: %v", refusal.Stage, refusal)
 			}
 			if kind := refusal.Kind(); (kind == "too_large") != (c.stage == StageSize) {

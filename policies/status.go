@@ -15,7 +15,7 @@ type Status struct {
 	Report      Report       `json:"report"`
 	Versions    []Stored     `json:"versions"` // the one in force first
 	UsedBy      []string     `json:"used_by"`
-	Here        Here         `json:"here"`
+	Here        Here         `json:"here,omitempty"`   // left out of what was not stored
 	HereRev     int64        `json:"here_rev"`         // of the version at work here; 0: none is
 	HereWhy     string       `json:"reason,omitempty"` // of failed
 	Differences []Difference `json:"differences,omitempty"`

@@ -90,7 +90,9 @@ func (s *Server) putPolicy(c echo.Context, who *principal) error {
 		if err != nil {
 			return problemOfPolicy(err)
 		}
-		return answerJSON(c, http.StatusOK, policies.Status{Name: name, SHA256: report.SHA256, ABI: report.ABI, Report: report})
+		return answerJSON(c, http.StatusOK, policies.Status{
+			Name: name, SHA256: report.SHA256, ABI: report.ABI, Report: report, Versions: []policies.Stored{}, UsedBy: []string{},
+		})
 	}
 	st, created, err := s.policies.Put(c.Request().Context(), name, bytes.NewReader(body), by)
 	if err != nil {

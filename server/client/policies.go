@@ -33,10 +33,10 @@ type Policy struct {
 	SHA256      string           `json:"sha256"`
 	ABI         int              `json:"abi"`
 	Report      PolicyReport     `json:"report"`
-	Versions    []PolicyVersion  `json:"versions"` // the one in force first
-	UsedBy      []string         `json:"used_by"`  // semaphores
-	Here        string           `json:"here"`     // ready, compiling or failed
-	HereRev     int64            `json:"here_rev"` // of the version at work there; 0: none is
+	Versions    []PolicyVersion  `json:"versions"`       // the one in force first
+	UsedBy      []string         `json:"used_by"`        // semaphores
+	Here        string           `json:"here,omitempty"` // ready, compiling or failed
+	HereRev     int64            `json:"here_rev"`       // of the version at work there; 0: none is
 	Reason      string           `json:"reason,omitempty"`
 	Differences []map[string]any `json:"differences,omitempty"` // of a policy in shadow, the last 20
 }
@@ -44,6 +44,7 @@ type Policy struct {
 // PolicyReport is what an upload told of a module.
 type PolicyReport struct {
 	SHA256        string   `json:"sha256"`
+	ABI           int      `json:"abi"`
 	Size          int      `json:"size"`   // bytes
 	Memory        int      `json:"memory"` // bytes
 	CompileMS     int64    `json:"compile_ms"`
@@ -109,11 +110,28 @@ func (c *Client) EvaluatePolicy(ctx context.Context, name string, e Evaluate) (j
 	return answer, err
 }
 
-// Bind ties a semaphore to a policy, and leaves what b does not say as it is; nil ends the binding.
+// Bind ties a semaphore to a policy, and leaves what b does not say as it is, but for the configuration of another policy; nil ends
+// the binding.
 func (c *Client) Bind(ctx context.Context, semaphore string, b *Binding) (Semaphore, error) {
 	var s Semaphore
-	err := c.do(ctx, http.MethodPatch, path(semaphore, ""), nil, map[string]*Binding{"policy": b}, &s)
+	patch := map[string]any{"policy": b}
+	if b != nil && b.Name != "" && b.Config == "" {
+		now, err := c.Semaphore(ctx, semaphore)
+		if err != nil {
+			return s, err
+		}
+		if p := now.Definition.Policy; p != nil && p.Name != b.Name {
+			patch["policy"] = anewBinding{Binding: *b}
+		}
+	}
+	err := c.do(ctx, http.MethodPatch, path(semaphore, ""), nil, patch, &s)
 	return s, err
+}
+
+// anewBinding is a binding that drops the configuration there was.
+type anewBinding struct {
+	Binding
+	Config *string `json:"config"` // null
 }
 
 func policyPath(name, verb string, query url.Values) string {
