@@ -31,7 +31,7 @@ type attempt struct {
 
 	// Guarded by s.mu.
 	ballots   []quorum.Ballot
-	eras      []int64         // by node: under which it answered
+	terms     []int64         // by node: out of which memory it answered
 	ends      []time.Duration // by node: until when it holds the lease, by the coordinator's clock
 	asked     []bool
 	mended    []bool
@@ -67,7 +67,7 @@ func (s *semaphore) claim(r *Request, start int) {
 	int64s, ints, bools, times := make([]int64, 2*n), make([]int, 2*n), make([]bool, 3*n), make([]time.Duration, 2*n) // each allocated once
 	a := &attempt{
 		s: s, r: r, t0: now, began: now, ats: int64s[:n], ballots: make([]quorum.Ballot, n),
-		eras: int64s[n:], ends: times[:n], asked: bools[:n], mended: bools[n : 2*n], stood: bools[2*n:],
+		terms: int64s[n:], ends: times[:n], asked: bools[:n], mended: bools[n : 2*n], stood: bools[2*n:],
 		toldFence: s.toldFence, says: make([]Says, n), nextEnd: times[n:], frees: ints[:n], beyond: ints[n:],
 	}
 	by := newID()
@@ -173,7 +173,7 @@ func (a *attempt) heard(i, round int, ans *Answer) {
 
 // cast turns an answer into a ballot.
 func (a *attempt) cast(i int, ans *Answer) {
-	a.says[i], a.eras[i] = ans.Says, ans.Era
+	a.says[i], a.terms[i] = ans.Says, ans.Term
 	b := quorum.Ballot{Definition: ans.Definition}
 	switch {
 	case ans.Err != nil:

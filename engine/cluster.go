@@ -153,7 +153,7 @@ func (e *Engine) count(probes []*Probe, all []*standing, pl plan) int {
 		switch st := all[i]; {
 		case st == nil:
 		case st.state == nodeUp:
-			p.observe(probes[i].Record.Era, probes[i].Time, probes[i].Sent, probes[i].Received) // when it was probed, the cluster may not have been known
+			p.observe(probes[i].Record.term(), probes[i].Time, probes[i].Sent, probes[i].Received) // when it was probed, the cluster may not have been known
 			p.setUp(probes[i].Record)
 			voting++
 		case pl.next != "" && (st.heals || st.state == nodeSuspended):
@@ -180,7 +180,7 @@ func (p *peer) vote(r *NodeRecord) bool {
 	known := p.e.learn(r.Known)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.jumped || !p.probed || p.seenIn != r.Era || !p.clock.Known {
+	if p.jumped || !p.probed || p.seenIn != r.term() || !p.clock.Known {
 		return false // its clock is not known yet as it goes since it was readmitted
 	}
 	if h := p.header.Load(); h == nil || h.Index != r.Index || h.Cluster != r.Cluster || !slices.Equal(h.Known, known) {

@@ -170,6 +170,7 @@
 //	a node that was replaced is not taken back by itself             TestScheduleTwoInstancesOfOneNode
 //	an era that was only marked replaces nobody                      TestScheduleAbandonedMarkIsNotReplaced
 //	of two with one index the overtaken takes another                TestAnOvertakenNodeTakesTheFreeIndex
+//	the eras of an index are not those of another                    TestAnOvertakenNodeTakesTheFreeIndex
 //	a validity is short of the interval of a clock                   TestScheduleWideClockIntervalJump
 //	a look outside of the interval does not move it                  TestScheduleSmallClockStepsAddUp
 //	nodes keep how their clocks stand to each other                  TestScheduleClockJumpBeforeAReplicaStarts

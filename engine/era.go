@@ -6,20 +6,29 @@ import (
 	"github.com/permitd/permitd/engine/quorum"
 )
 
-// era is the era of the node as this replica knows it; 0 before anything is known.
-func (p *peer) era() int64 {
-	if h := p.header.Load(); h != nil {
-		return h.era()
-	}
-	return 0
-}
+// termOf names the memory of an index in an era by one number, which grows with the era. Both are needed: a node that takes over another
+// index goes on in an era of that one, which may be smaller than its last.
+func termOf(index int, era int64) int64 { return era<<8 | int64(index)&0xff }
 
-// era is the era of the node that is asked.
-func (h *Header) era() int64 {
+// sameIndex reports whether two terms are of one index.
+func sameIndex(a, b int64) bool { return (a^b)&0xff == 0 }
+
+func (r *NodeRecord) term() int64 { return termOf(r.Index, r.Era) }
+
+// term is that of the node that is asked.
+func (h *Header) term() int64 {
 	if h.Index < 0 || h.Index >= len(h.Known) {
 		return 0
 	}
-	return h.Known[h.Index]
+	return termOf(h.Index, h.Known[h.Index])
+}
+
+// term is that of the node as this replica knows it; 0 before anything is known.
+func (p *peer) term() int64 {
+	if h := p.header.Load(); h != nil {
+		return h.term()
+	}
+	return 0
 }
 
 // learn takes in the eras somebody knows of, and returns the largest of every node. What nodes of a larger era have said before is
@@ -76,7 +85,7 @@ func (s *semaphore) discardOld() {
 // discardOld takes ballots of eras that are over out of the count: their nodes are silent.
 func (a *attempt) discardOld() {
 	for i, p := range a.s.e.peers {
-		if b := &a.ballots[i]; b.Kind >= quorum.No && a.eras[i] < p.era() {
+		if b := &a.ballots[i]; b.Kind >= quorum.No && a.terms[i] != p.term() {
 			b.Kind = quorum.Silent
 		}
 	}
@@ -85,7 +94,7 @@ func (a *attempt) discardOld() {
 // discardOld does so with acknowledgements of a renewal.
 func (rn *renewal) discardOld() {
 	for i, p := range rn.l.s.e.peers {
-		if rn.acks[i] && rn.eras[i] < p.era() {
+		if rn.acks[i] && rn.terms[i] != p.term() {
 			rn.acks[i] = false
 			rn.silent++
 		}
@@ -100,7 +109,7 @@ func (rl *releasing) discardOld() {
 		return
 	}
 	for i, p := range s.e.peers {
-		if rl.counted[i] == nil || rl.eras[i] >= p.era() {
+		if rl.counted[i] == nil || rl.terms[i] == p.term() {
 			continue
 		}
 		*rl.counted[i]--
@@ -114,7 +123,7 @@ func (rl *releasing) discardOld() {
 // current takes out of the answers what was said in an era that is over.
 func (e *Engine) current(answers []*Answer) {
 	for i, a := range answers {
-		if a != nil && a.Era < e.peers[i].era() {
+		if a != nil && a.Term != e.peers[i].term() {
 			answers[i] = nil
 		}
 	}

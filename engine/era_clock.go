@@ -8,15 +8,15 @@ import (
 	"github.com/permitd/permitd/engine/quorum"
 )
 
-// observe takes in the node's time of an answer, or of a probe, that was given in an era, and reports whether the clock jumped in
-// that era, now or before. A node that was readmitted since is seen anew: its memory goes by the clock that it has now.
-func (p *peer) observe(era, node int64, sent, received time.Duration) bool {
+// observe takes in the node's time of an answer, or of a probe, that was given in a term, and reports whether the clock jumped in
+// that term, now or before. A node that was readmitted since is seen anew: its memory goes by the clock that it has now.
+func (p *peer) observe(term, node int64, sent, received time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case era > p.seenIn:
-		p.clock, p.seenIn, p.jumped = quorum.Interval{}, era, false
-	case era < p.seenIn || p.jumped:
+	case term > p.seenIn || !sameIndex(term, p.seenIn):
+		p.clock, p.seenIn, p.jumped = quorum.Interval{}, term, false
+	case term < p.seenIn || p.jumped:
 		return true
 	}
 	next, jumped := p.clock.Observe(time.Duration(node)*time.Microsecond, sent, received)

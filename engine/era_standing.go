@@ -79,7 +79,7 @@ func (e *Engine) standing(p *peer, pr *Probe) standing {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.jumped && p.seenIn >= r.Era {
+	if p.jumped && sameIndex(p.seenIn, r.term()) && p.seenIn >= r.term() {
 		return standing{nodeSuspended, p.status.Reason, false} // it is told so first
 	}
 	return standing{state: nodeUp}

@@ -181,7 +181,7 @@ func (p *peer) takeRecord(a *Answer) {
 	own := p.probed && a.Node.RunID == p.probe.RunID && a.Node.Replid == p.probe.Replid // else it may be a copy of another's
 	p.mu.Unlock()
 	if own && a.Node.State == StateOK {
-		p.observe(a.Node.Era, a.Time, a.Sent, a.Received)
+		p.observe(a.Node.term(), a.Time, a.Sent, a.Received)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,8 +42,8 @@ var eraMutants = []mutant{
 	},
 	{
 		"an answer of an era that is over is none", "peer.go",
-		`if a.Era < p.era() {`,
-		`if a.Era < 0 {`,
+		`if a.Term != p.term() {`,
+		`if a.Term < 0 {`,
 		"TestScheduleAcceptBeforeAmnesia",
 	},
 	{
@@ -309,6 +309,12 @@ var eraMutants = []mutant{
 		"of two with one index the overtaken takes another", "era_plan.go",
 		`eraIn(probes[j].Record) >= x.Known[x.Index]`,
 		`eraIn(probes[j].Record) < x.Known[x.Index]`,
+		"TestAnOvertakenNodeTakesTheFreeIndex",
+	},
+	{
+		"the eras of an index are not those of another", "era_clock.go",
+		` || !sameIndex(term, p.seenIn)`,
+		``,
 		"TestAnOvertakenNodeTakesTheFreeIndex",
 	},
 	{

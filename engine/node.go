@@ -183,7 +183,7 @@ type Answer struct {
 	Page       *Page    // of read
 	Twins      []Record // of find: other attempts of the lease, which a readmission has brought here
 
-	Era int64 // under which the node said it, as the call's header names it; set by the engine
+	Term int64 // out of which memory the node said it, as the call's header names it (see NodeRecord.term); set by the engine
 }
 
 // Record is a lease as one node has it.

@@ -33,13 +33,13 @@ type peer struct {
 
 	mu       sync.Mutex // guards what follows; held briefly, never while calling out
 	clock    quorum.Interval
-	seenIn   int64 // the era in which the clock was seen so: a later one may have another clock
+	seenIn   int64 // the term in which the clock was seen so: a later one may have another clock
 	probe    Probe // the last one
 	probed   bool  // there was one on this connection
 	outdated bool  // the node has since said that it is out
 	heard    bool  // there was one, or a failure to connect, since the start
 	status   NodeStatus
-	jumped   bool // its clock jumped in the era seenIn: it does not count any more
+	jumped   bool // its clock jumped in seenIn: it does not count any more
 	work     work // of whoever froze it, and when that last went on
 	workSeen time.Duration
 	patience int              // how often his work was taken over
@@ -81,12 +81,12 @@ func (p *peer) receive(a *Answer, h *Header) {
 	if a.Err != nil {
 		return
 	}
-	a.Era = h.era()
-	if a.Era < p.era() {
+	a.Term = h.term()
+	if a.Term != p.term() {
 		a.Err = errForgotten
 		return
 	}
-	if p.observe(a.Era, a.Time, a.Sent, a.Received) {
+	if p.observe(a.Term, a.Time, a.Sent, a.Received) {
 		a.Err = errJumped
 		return
 	}
@@ -173,7 +173,7 @@ func (p *peer) Probed(pr Probe, _ bool) {
 		p.e.learn(r.Known)
 		p.e.heardTTL(r.Longest)
 		if pr.Refusal == nil && r.State == StateOK {
-			p.observe(r.Era, pr.Time, pr.Sent, pr.Received)
+			p.observe(r.term(), pr.Time, pr.Sent, pr.Received)
 		}
 	}
 	warning := p.e.warningOf(&pr)

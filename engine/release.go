@@ -14,7 +14,7 @@ type releasing struct {
 	s          *semaphore
 	op         *Release
 	until      time.Duration
-	eras       []int64      // by node: of its acknowledgement
+	terms      []int64      // by node: out of which memory it acknowledged
 	counted    []*int       // by node: where its acknowledgement is counted; nil: there is none yet
 	part       quorum.Slots // empty: all
 	acks, kept int
@@ -59,7 +59,7 @@ func (s *semaphore) release(l *lease, op *Release) *releasing {
 	}
 	n := len(s.e.peers)
 	rl := &releasing{
-		s: s, op: op, until: until, eras: make([]int64, n), counted: make([]*int, n), part: op.Slots, done: make(chan struct{}),
+		s: s, op: op, until: until, terms: make([]int64, n), counted: make([]*int, n), part: op.Slots, done: make(chan struct{}),
 	}
 	s.releasing[rl] = struct{}{}
 	for i := range s.e.peers {
@@ -111,7 +111,7 @@ func (rl *releasing) count(i int, a *Answer, to *int) {
 		return
 	}
 	*to++
-	rl.counted[i], rl.eras[i] = to, a.Era
+	rl.counted[i], rl.terms[i] = to, a.Term
 	if !slices.Contains(rl.counted, nil) {
 		delete(rl.s.releasing, rl)
 	}

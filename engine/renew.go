@@ -22,7 +22,7 @@ type renewal struct {
 	t0, ttl time.Duration
 	ver     int64 // of the lease when it was sent
 	acks    []bool
-	eras    []int64 // by node: of its acknowledgement
+	terms   []int64 // by node: out of which memory it acknowledged
 	ends    []time.Duration
 	noes    int
 	silent  int
@@ -42,7 +42,7 @@ func (l *lease) renew(ttl time.Duration, done func(error)) {
 	}
 	s, now := l.s, l.s.e.cfg.Now()
 	n := len(s.e.peers)
-	rn := &renewal{l: l, t0: now, ttl: ttl, ver: l.ver, acks: make([]bool, n), eras: make([]int64, n), ends: make([]time.Duration, n), done: []func(error){done}}
+	rn := &renewal{l: l, t0: now, ttl: ttl, ver: l.ver, acks: make([]bool, n), terms: make([]int64, n), ends: make([]time.Duration, n), done: []func(error){done}}
 	l.renewal = rn
 	for i, p := range s.e.peers {
 		if !p.voting.Load() {
@@ -80,7 +80,7 @@ func (rn *renewal) heard(i int, a *Answer) {
 		case a.Err != nil:
 			rn.silent++
 		case a.Says == SaysRenewed || a.Says == SaysMended:
-			rn.acks[i], rn.eras[i], rn.ends[i] = true, a.Era, end(a)
+			rn.acks[i], rn.terms[i], rn.ends[i] = true, a.Term, end(a)
 		case a.Says == SaysMissing && !rn.decided:
 			rn.mendAt(i)
 			return

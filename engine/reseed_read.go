@@ -117,7 +117,7 @@ func (r *reader) ask(ops []Read) ([]*Page, error) {
 			case r.record == nil:
 				r.record = h.a.Node
 				r.memory.wait = max(0, time.Duration(h.a.Node.WaitEnd-h.a.Time)*time.Microsecond)
-			case r.record.Era != h.a.Node.Era:
+			case r.record.term() != h.a.Node.term():
 				return nil, errMoving // what it said before came out of another memory
 			}
 			pages[h.i] = h.a.Page

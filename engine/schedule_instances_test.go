@@ -126,32 +126,43 @@ func TestScheduleDifferentNodeLists(t *testing.T) {
 }
 
 // Of two nodes of one list with one index, the overtaken one takes the free index: B has died, and C, which D had replaced, is listed in
-// its place.
+// its place. The era that C goes on in may be smaller than its last.
 func TestAnOvertakenNodeTakesTheFreeIndex(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		r1 := s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		l := r1.acquire(engine.Ask{TTL: time.Hour})
-		r1.Close()
-		d := enginetest.NewServer(t, "D")
-		r2 := s.with(d, enginetest.Faults{Timeout: -1})
-		time.Sleep(12 * time.Second)
-		if states := r2.states(); states != "A up, B up, D up" {
-			t.Fatalf("with D the nodes are %s", states)
-		}
-		r2.Close()
-		s.b.Kill()
-		ways := s.Replica(enginetest.Faults{Timeout: -1})
-		ways = enginetest.Replica{ways[0], enginetest.NewNode(t, d, enginetest.Faults{Timeout: -1}), ways[2]}
-		r3 := &player{openOn(t, s.Cluster, ways), t, ways[0], ways[1], ways[2], ways}
-		s.healed(r3)
-		indexes := fmt.Sprint(record(s.a).Index, record(d).Index, record(s.c).Index)
-		if indexes != "0 2 1" {
-			t.Errorf("A, D and C have the indexes %s", indexes)
-		}
-		s.everywhere(l.ID, "0", s.a, d, s.c)
-		r3.ask(engine.Ask{}).mustBeRefused()
-	})
+	for _, losses := range []int{0, 3} {
+		t.Run(fmt.Sprint("C has forgotten ", losses, " times"), func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) { s.freeIndex(losses) })
+		})
+	}
+}
+
+func (s *stage) freeIndex(losses int) {
+	t := s.t
+	r1 := s.player()
+	r1.declare(engine.Definition{Limit: 1})
+	l := r1.acquire(engine.Ask{TTL: time.Hour})
+	for range losses {
+		forgets(s.c)
+		s.healed(r1)
+	}
+	r1.Close()
+	d := enginetest.NewServer(t, "D")
+	r2 := s.with(d, enginetest.Faults{Timeout: -1})
+	time.Sleep(12 * time.Second)
+	if states := r2.states(); states != "A up, B up, D up" {
+		t.Fatalf("with D the nodes are %s", states)
+	}
+	r2.Close()
+	s.b.Kill()
+	ways := s.Replica(enginetest.Faults{Timeout: -1})
+	ways = enginetest.Replica{ways[0], enginetest.NewNode(t, d, enginetest.Faults{Timeout: -1}), ways[2]}
+	r3 := &player{openOn(t, s.Cluster, ways), t, ways[0], ways[1], ways[2], ways}
+	s.healed(r3)
+	indexes := fmt.Sprint(record(s.a).Index, record(d).Index, record(s.c).Index)
+	if indexes != "0 2 1" {
+		t.Errorf("A, D and C have the indexes %s", indexes)
+	}
+	s.everywhere(l.ID, "0", s.a, d, s.c)
+	r3.ask(engine.Ask{}).mustBeRefused()
 }
 
 // operator-verdict-freezes-nothing: too few memories -> no node is frozen by the attempt, and Nodes says who is to decide what.
