@@ -10,13 +10,15 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/permitd/permitd/policies"
 )
 
 // Limits of what a client may send.
 const (
-	bodyMax    = 64 << 10  // bytes of a request's body
-	paramsMax  = 64        // parameters of a request or a frame
-	integerMax = 1<<53 - 1 // what every JSON reader keeps exactly
+	bodyMax    = 64 << 10                    // bytes of a request's body
+	paramsMax  = policies.AttributesMax + 16 // parameters of a request or a frame; in a form each attribute is one
+	integerMax = 1<<53 - 1                   // what every JSON reader keeps exactly
 )
 
 // params are the parameters of a request, from its query, form or JSON body, or of a frame. A

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -97,6 +98,14 @@ func TestAPolicyWeighsRequestsOverREST(t *testing.T) {
 	expect(t, s.rest("GET", "/v1/semaphores/db/leases", "", nil), 200, `"weight":4`, `"policy":{"name":"gold","generation":1}`)
 	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", `{"permits":9,"attributes":{"tier":"gold"}}`, nil), 422,
 		`"kind":"weight_exceeds_limit"`, `"requested":9`, `"weight":9`, `"limit":8`)
+
+	const others = "permits=8&wait=0&ttl=5s&holder=h&priority=1&key=k&attr.tier=gold"
+	var form strings.Builder
+	for n := range policies.AttributesMax - 1 {
+		fmt.Fprintf(&form, "&attr.a%d=x", n)
+	}
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", others+form.String(), nil), 423, "no_permit")
+	expect(t, s.rest("POST", "/v1/semaphores/db/acquire", others+form.String()+"&attr.one=more", nil), 400, "65 of them, at most 64", `"field":"attributes"`)
 
 	expect(t, s.rest("PATCH", "/v1/semaphores/db", `{"policy":null}`, nil), 200)
 	if w := s.rest("GET", "/v1/semaphores/db", "", nil); strings.Contains(w.Body.String(), "policy") {
