@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 const erasFrom = 1_000_000
 
 // TestSimulationOfEras is TestSimulation with nodes that lose their memory, or its last part, that are restarted one by one and all
-// at once, follow another for a while, and whose clocks jump: of a minority at a time. What clients are told is checked as ever; what
+// at once, follow another for a while, whose clocks jump, and one of which some replicas replace by another: of a minority at a time.
+// What clients are told is checked as ever; what
 // nodes remember is not, as a lease may be held by what others remember of it.
 func TestSimulationOfEras(t *testing.T) {
 	if *simSeed < erasFrom { // else it is TestSimulation's, which plays any
@@ -30,13 +32,20 @@ func (p *plan) withEras() {
 	d := newDice(p.seed, "eras")
 	p.eras, p.lua = true, false
 	p.nodes, p.durable = pick(d, 3, 3, 3, 3, 3, 5, 5, 1), d.chance(0.5)
+	p.spare = p.nodes == 3 && newDice(p.seed, "spare").chance(0.25)
 	p.habits.never = 0 // of leases without an end in conflict an operator decides
 	for _, tr := range eraTroubles {
 		if d.chance(0.6) {
 			p.troubles[tr.name] = tr.chance * (0.2 + d.Float64())
 		}
 	}
+	if p.spare {
+		p.troubles[listChanges] = 0.02
+	}
 }
+
+// listChanges is the trouble of plans with a spare node.
+const listChanges = "the list of nodes changes"
 
 // eraTroubles befall nodes of plans with eras.
 var eraTroubles = []trouble{
@@ -101,6 +110,33 @@ var eraTroubles = []trouble{
 			}
 		}
 	}},
+	{listChanges, 0, func(w *world, d dice) (time.Duration, func()) {
+		if w.moved || w.minority(d) == nil {
+			return 0, nil
+		}
+		w.moved = true
+		some := 1 + d.IntN(len(w.replicas))
+		for _, r := range w.replicas[:some] {
+			r.move()
+		}
+		if d.chance(0.3) { // the others keep their list
+			return 0, nil
+		}
+		return d.upTo(20 * time.Second), func() {
+			for _, r := range w.replicas[some:] {
+				r.move()
+			}
+		}
+	}},
+}
+
+// move starts the replica anew with a list that has the spare node in place of the last. One that is down will start so.
+func (r *replica) move() {
+	r.moved = true
+	if r.current.Load() != nil {
+		r.close()
+		r.open()
+	}
 }
 
 // restart starts a server anew, also one that another trouble has started already.
@@ -131,23 +167,48 @@ func (w *world) minority(d dice) *enginetest.Server {
 	return pick(d, w.servers()...)
 }
 
-// healed reports whether all replicas count all nodes.
+// healed reports whether all replicas count all nodes of their lists. Where lists differ one node is replaced, for whoever lists it.
 func (w *world) healed() bool {
-	for _, s := range w.servers() {
+	common := w.plan.nodes // so many are on every list
+	if w.moved {
+		common--
+	}
+	for _, s := range w.servers()[:common] {
 		if !w.up(s) {
 			return false
 		}
 	}
+	views, replaced := 0, 0
 	for _, r := range w.replicas {
 		e := r.current.Load()
 		if e == nil {
 			continue
 		}
-		if _, nodes := e.Nodes(); !allUp(nodes) {
+		views++
+		_, nodes := e.Nodes()
+		if w.moved && nodes[common].State == "replaced" {
+			replaced++
+			nodes = nodes[:common]
+		}
+		if !allUp(nodes) {
 			return false
 		}
 	}
-	return true
+	return replaced == 0 || replaced < views
+}
+
+// inUse are the nodes that some replica counts.
+func (w *world) inUse() []node {
+	counted := map[string]bool{}
+	for _, r := range w.replicas {
+		if e := r.current.Load(); e != nil {
+			_, nodes := e.Nodes()
+			for _, n := range nodes {
+				counted[n.Name] = counted[n.Name] || n.State == "up"
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(w.nodes), func(n node) bool { return !counted[n.Name()] })
 }
 
 // healedMax is how long the nodes may take to vote again when there are no faults any more.

@@ -47,7 +47,7 @@ func (n *luaNetwork) all() []node {
 	return list
 }
 
-func (n *luaNetwork) ways(faults enginetest.Faults) []way {
+func (n *luaNetwork) ways(faults enginetest.Faults, _ bool) []way {
 	list := make([]way, len(n.minis))
 	for i, m := range n.minis {
 		w := &wired{gate: m.gate, faults: faults, dice: newDice(n.seed, fmt.Sprint("way ", len(n.made))), wires: map[*wire]bool{}}
@@ -107,7 +107,7 @@ func (s *scribe) Send(calls ...*engine.Call) {
 		c.Done = func(a *engine.Answer) {
 			s.network.script.add(fmt.Sprintf("%s: %s %+v -> %s %v slots=%s fence=%d ver=%d", s.name, engine.OpName(c.Op), c.Op, a.Says, a.Err, a.Slots, a.Fence, a.Ver))
 			if a.Err == nil {
-				s.network.world.executed(s.index, c.Op, a)
+				s.network.world.executed(s.index, c.Header, c.Op, a)
 			}
 			done(a)
 		}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 // network is the nodes of a simulation and the ways of replicas to them.
 type network interface {
 	all() []node
-	ways(enginetest.Faults) []way
+	// ways returns new ways to the nodes; moved: to the spare one in place of the last.
+	ways(faults enginetest.Faults, moved bool) []way
 	watch(*world)
 	// endTranscript keeps what is sent from now on out of what a failing test shows.
 	endTranscript()
@@ -51,20 +53,27 @@ type way interface {
 }
 
 // goNetwork has nodes in Go, whose clocks differ and run at different rates, and each message has its own fate.
-type goNetwork struct{ *enginetest.Cluster }
+type goNetwork struct {
+	*enginetest.Cluster
+	size int // of a list of nodes; a server more is the spare one
+}
 
 // clockDrift is how much faster or slower than the bubble's a clock may run: two of them together stay below the tenth
 // of a percent that the protocol allows.
 const clockDrift = 0.0003
 
 func newGoNetwork(t *testing.T, p *plan) goNetwork {
-	c := enginetest.NewCluster(t, p.nodes)
+	servers := p.nodes
+	if p.spare {
+		servers++
+	}
+	c := enginetest.NewCluster(t, servers)
 	d := newDice(p.seed, "clocks")
 	for _, s := range c.Servers {
 		s.Shift(d.upTo(2*time.Hour) - time.Hour)
 		s.Rate(1 + clockDrift*(2*d.Float64()-1))
 	}
-	return goNetwork{c}
+	return goNetwork{c, p.nodes}
 }
 
 func (n goNetwork) all() []node {
@@ -75,12 +84,16 @@ func (n goNetwork) all() []node {
 	return list
 }
 
-func (n goNetwork) ways(faults enginetest.Faults) []way {
-	var list []way
-	for _, w := range n.Replica(faults) {
-		list = append(list, w)
+func (n goNetwork) ways(faults enginetest.Faults, moved bool) []way {
+	list := slices.Clone(n.Servers[:n.size])
+	if moved {
+		list[n.size-1] = n.Servers[n.size]
 	}
-	return list
+	var ways []way
+	for _, w := range n.ReplicaOf(faults, list) {
+		ways = append(ways, w)
+	}
+	return ways
 }
 
 // watch lets the world see everything that nodes execute.
@@ -89,7 +102,7 @@ func (n goNetwork) watch(w *world) {
 		s.Around(func(next enginetest.Apply) enginetest.Apply {
 			return func(now int64, h *engine.Header, at int64, p engine.Placement, op engine.Op) (*engine.Answer, []engine.Wake) {
 				answer, wakes := next(now, h, at, p, op)
-				w.executed(i, op, answer)
+				w.executed(i, h, op, answer)
 				return answer, wakes
 			}
 		})
@@ -103,12 +116,12 @@ func (n goNetwork) show(*testing.T) {}
 
 func (n goNetwork) close() {}
 
-// executed takes in that a node has executed an operation. The node is locked.
-func (w *world) executed(node int, op engine.Op, answer *engine.Answer) {
+// executed takes in that a node has executed an operation. The node is locked. Of two nodes with one index one has a say.
+func (w *world) executed(node int, h *engine.Header, op engine.Op, answer *engine.Answer) {
 	switch op := op.(type) {
 	case *engine.Accept:
 		if answer.Says == engine.SaysAccepted {
-			w.chosen.accepted(node, op)
+			w.chosen.accepted(h.Index, op)
 		}
 	case *engine.Drop:
 		if answer.Says == engine.SaysDone {

@@ -84,6 +84,7 @@ func (w *world) calm() {
 		if !w.sleep(2 * time.Second) { // for connections that were made meanwhile
 			return
 		}
+		w.erasInCalm = w.erasAtTheEnd()
 	}
 	w.operators.Wait() // what they have begun may still be done
 	w.redeclare()
@@ -194,6 +195,9 @@ const (
 // quiet checks that nobody holds, waits or cools any more, on the nodes and as the replicas see it.
 func (w *world) quiet() {
 	w.checkFormed()
+	if eras := w.erasAtTheEnd(); !slices.Equal(eras, w.erasInCalm) {
+		w.check(fmt.Errorf("without faults the nodes went from the eras %v to %v", w.erasInCalm, eras))
+	}
 	for _, s := range w.plan.semaphores {
 		for _, r := range w.replicas {
 			w.called("the last Semaphore", func(ctx context.Context) {
@@ -204,7 +208,7 @@ func (w *world) quiet() {
 				}
 			})
 		}
-		for _, n := range w.nodes { // the replicas' reading has dropped what was over
+		for _, n := range w.inUse() { // the replicas' reading has dropped what was over
 			if page := n.Look(s.name); len(page.Leases)+len(page.Cooling)+len(page.Places) > 0 {
 				w.check(fmt.Errorf("at the end %s has of %s %+v", n.Name(), s.name, page))
 			}
@@ -215,11 +219,12 @@ func (w *world) quiet() {
 // checkFormed: the nodes are of one cluster, each under an index of its own.
 func (w *world) checkFormed() {
 	clusters, indexes := map[string]bool{}, map[int]bool{}
-	for _, n := range w.nodes {
+	nodes := w.inUse()
+	for _, n := range nodes {
 		cluster, index := n.Identity()
 		clusters[cluster], indexes[index] = true, true
 	}
-	if len(clusters) != 1 || len(indexes) != len(w.nodes) {
+	if len(clusters) != 1 || len(indexes) != w.plan.nodes || len(nodes) != w.plan.nodes {
 		w.check(fmt.Errorf("the nodes were formed into clusters %v, with the indexes %v", clusters, indexes))
 	}
 }

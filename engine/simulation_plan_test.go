@@ -50,6 +50,7 @@ type plan struct {
 	lua        bool // the nodes are the scripts of redisnode, else those of localnode
 	eras       bool // nodes lose their memory
 	durable    bool // replicas are told that they keep what they acknowledged
+	spare      bool // there is one more node, which some replicas list in place of the last from some time on
 	nodes      int
 	replicas   int
 	length     time.Duration // of the time with faults
@@ -151,7 +152,9 @@ func (p *plan) slowly(d dice) {
 }
 
 // ends reports whether replicas end and start again.
-func (p *plan) ends() bool { return p.troubles[replicaRestarts]+p.troubles[replicaCrashes] > 0 }
+func (p *plan) ends() bool {
+	return p.troubles[replicaRestarts]+p.troubles[replicaCrashes]+p.troubles[listChanges] > 0
+}
 
 func faultsOf(d dice) enginetest.Faults {
 	f := enginetest.Faults{

@@ -16,6 +16,7 @@ type replica struct {
 	dice dice
 	ways []*stoppable
 
+	moved   bool                          // its list has the spare node in place of the last
 	current atomic.Pointer[engine.Engine] // nil: it is down
 }
 
@@ -24,7 +25,7 @@ func (r *replica) open() {
 	faults := r.w.faults
 	faults.Seed = faults.Seed*7919 + uint64(r.dice.Uint32())
 	r.ways = nil
-	for _, way := range r.w.network.ways(faults) {
+	for _, way := range r.w.network.ways(faults, r.moved) {
 		r.ways = append(r.ways, &stoppable{way: way})
 	}
 	offset, rate := r.dice.upTo(100*time.Hour), 1+clockDrift*(2*r.dice.Float64()-1)

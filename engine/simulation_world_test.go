@@ -17,25 +17,27 @@ import (
 // Lock order: the engine's locks (events come with them held), then mu, then those of the history and the servers. So nobody calls
 // the engine with mu held.
 type world struct {
-	t         *testing.T
-	plan      plan
-	network   network
-	nodes     []node
-	start     time.Time
-	replicas  []*replica
-	chosen    *chosen
-	claims    *claims
-	history   *enginetest.History
-	faults    enginetest.Faults // of ways that are made from now on
-	wrap      func(engine.Node) engine.Node
-	trust     func(engine.Lease) time.Duration // what holders add to a validity that they are told
-	spoiled   time.Duration                    // when a memory or a clock was spoiled last
-	blind     bool                             // only what holders are told is checked, not what nodes remember
-	broken    chan struct{}                    // closed with the first violation
-	calming   atomic.Bool                      // nobody changes definitions any more
-	winding   atomic.Bool                      // nobody begins anything new
-	clients   sync.WaitGroup
-	operators sync.WaitGroup
+	t          *testing.T
+	plan       plan
+	network    network
+	nodes      []node
+	start      time.Time
+	replicas   []*replica
+	chosen     *chosen
+	claims     *claims
+	history    *enginetest.History
+	faults     enginetest.Faults // of ways that are made from now on
+	wrap       func(engine.Node) engine.Node
+	trust      func(engine.Lease) time.Duration // what holders add to a validity that they are told
+	spoiled    time.Duration                    // when a memory or a clock was spoiled last
+	moved      bool                             // some replicas have another list of nodes
+	erasInCalm []int64                          // those of the nodes when all were healed
+	blind      bool                             // only what holders are told is checked, not what nodes remember
+	broken     chan struct{}                    // closed with the first violation
+	calming    atomic.Bool                      // nobody changes definitions any more
+	winding    atomic.Bool                      // nobody begins anything new
+	clients    sync.WaitGroup
+	operators  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	err     error      // the first violation

@@ -52,9 +52,12 @@ func (c *Cluster) Form() {
 
 // Replica returns new ways to all servers, in their order, for one more replica. Each has a seed of its own, made from that
 // of faults.
-func (c *Cluster) Replica(faults Faults) Replica {
-	r := make(Replica, len(c.Servers))
-	for i, s := range c.Servers {
+func (c *Cluster) Replica(faults Faults) Replica { return c.ReplicaOf(faults, c.Servers) }
+
+// ReplicaOf is Replica with another list of servers.
+func (c *Cluster) ReplicaOf(faults Faults, servers []*Server) Replica {
+	r := make(Replica, len(servers))
+	for i, s := range servers {
 		faults.Seed = faults.Seed*31 + uint64(i) + 1
 		r[i] = NewNode(c.t, s, faults)
 	}
