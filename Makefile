@@ -1,7 +1,7 @@
 # Every target is a line of `make help`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run build test race ci tools sim mutate chaos bench bench-handover bench-rest bench-idle bench-leave bench-policies guests lint fmt fmtcheck tidy cover fuzz openapi openapicheck openapi/into
+.PHONY: help run build test race ci tools sim mutate chaos bench bench-handover bench-rest bench-idle bench-leave bench-faults bench-policies guests lint fmt fmtcheck tidy cover fuzz openapi openapicheck openapi/into
 
 GO          ?= go
 GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
@@ -65,6 +65,9 @@ bench-idle: ## what 9,000 idle holders cost, BENCHTIME=30s
 
 bench-leave: ## cancel or disconnect at the instant of the grant, 100,000 times each way (some minutes)
 	$(GO) test -count=1 -timeout 0 -v -run 'AtTheInstantOfTheGrant|CannotBeWritten' ./server -rounds=100000
+
+bench-faults: ## 100,000 cancels at the instant of the grant, 100,000 names that are used once (some minutes)
+	$(GO) test -count=1 -timeout 0 -v -run 'TestScheduleCancelAtTheInstantOfTheGrant|TestNamesThatWereUsedOnceLeaveNothing' ./engine -parallel 1 -rounds=100000
 
 bench-policies: tools ## run the benchmarks of policies
 	$(GO) test -run '^$$' -bench '^Benchmark(Evaluate|Instantiate|Upload|Scan)' -benchtime 2s ./policies

@@ -16,11 +16,23 @@ func TestNamesThatWereUsedOnceLeaveNothing(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		names := oftenIn(t, 2000)
 		r1, r2 := s.player(), s.player()
+		before := memory()
 		for i := range names {
 			r := []*player{r1, r2}[i%2]
 			useOnce(t, r.Engine, fmt.Sprint("job ", i))
 		}
-		time.Sleep(10 * time.Minute)
+		full := memory()
+		time.Sleep(10*time.Minute + 10*time.Duration(names)*2*time.Millisecond) // a sweep rests 2 ms at each name
+		left := memory()
+		t.Logf("%d names took %d bytes each, and leave %d in all", names, (full-before)/int64(names), left-before)
+		if took := full - before; *rounds > 0 && left-before > took/20+1<<20 { // it is alone then; maps keep room for what there was
+			t.Errorf("%d bytes more are in use than before; the names took %d", left-before, took)
+		}
+		for _, r := range []*player{r1, r2} {
+			if n := r.Remembered(); n != 0 {
+				t.Errorf("a replica still remembers %d names", n)
+			}
+		}
 		for _, server := range s.Servers {
 			for _, deleted := range []bool{false, true} {
 				if a := s.do(server, &engine.Names{Count: 1000, Deleted: deleted}); len(a.Names) > 0 {
@@ -29,6 +41,14 @@ func TestNamesThatWereUsedOnceLeaveNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// memory is how many bytes are in use. Other tests use some, too.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // useOnce creates a semaphore by its first use, and leaves it.

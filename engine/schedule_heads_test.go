@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -165,10 +166,16 @@ func TestScheduleCancelAtTheInstantOfTheGrant(t *testing.T) {
 	})
 }
 
+// rounds is how often tests do again what goes wrong rarely, if it is not 0. make bench-faults plays 100,000.
+var rounds = flag.Int("rounds", 0, "how often tests do again what goes wrong rarely; 0: as each says")
+
 // oftenIn is how often a test does again what goes wrong rarely: n times, less under the race detector and when time is short.
 func oftenIn(t *testing.T, n int) int {
 	t.Helper()
-	if testing.Short() || raceDetector {
+	switch {
+	case *rounds > 0:
+		return *rounds
+	case testing.Short() || raceDetector:
 		return n / 20
 	}
 	return n
