@@ -54,7 +54,7 @@ func TestScheduleDeadReplicaAtTheHeadAmongTraffic(t *testing.T) {
 
 // replica-clocks-an-hour-apart -> order of arrival.
 func TestScheduleReplicaClocksAnHourApart(t *testing.T) {
-	for _, ahead := range [][2]time.Duration{{0, time.Hour}, {time.Hour, 0}} {
+	for _, ahead := range [][2]time.Duration{{0, time.Hour}, {time.Hour, 0}, {5 * time.Second, 0}} {
 		t.Run(fmt.Sprint("R1 by ", ahead[0], ", R2 by ", ahead[1]), func(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
 				now := s.Now
