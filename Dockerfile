@@ -13,6 +13,8 @@ COPY --from=build /out/permitd /permitd
 COPY --from=build --chown=65532:65532 /out/data /data
 USER 65532:65532
 WORKDIR /data
+# Policies are compiled to files that only this process may write; nothing else is written outside the data.
+ENV TMPDIR=/data
 VOLUME /data
 EXPOSE 7707
 HEALTHCHECK --interval=10s --timeout=6s --start-period=10s CMD ["/permitd", "health"]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"sync"
 )
@@ -56,15 +55,13 @@ func Open(cfg Config) (*Host, error) {
 		cfg.Slots = max(slotsLeast, slotsOfCore*runtime.GOMAXPROCS(0))
 	}
 	cfg.Engine = usable(cfg.Engine, cfg.Log)
-	h := &Host{
-		cfg: cfg, policies: map[string]*policy{}, bound: map[string]Binding{}, tries: make(chan struct{}, dryRunsMax),
-	}
+	var t *temporary
 	if cfg.Directory == "" {
-		t, err := newTemporary()
-		if err != nil {
-			return nil, err
-		}
-		h.temporary, cfg.Directory = t, filepath.Join(t.path, "code")
+		cfg.Engine, t = withPlace(cfg.Engine, cfg.Log)
+		cfg.Directory = t.code()
+	}
+	h := &Host{
+		cfg: cfg, policies: map[string]*policy{}, bound: map[string]Binding{}, tries: make(chan struct{}, dryRunsMax), temporary: t,
 	}
 	w, err := newWorkshop(cfg.Engine, cfg.Directory)
 	if err != nil {

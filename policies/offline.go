@@ -21,15 +21,14 @@ func Load(ctx context.Context, engine Engine, in io.Reader) (_ *Module, err erro
 		return nil, err
 	}
 	m := &Module{}
-	if m.directory, err = newTemporary(); err != nil {
-		return nil, err
-	}
+	silent := slog.New(slog.DiscardHandler)
+	engine, m.directory = withPlace(usable(engine, silent), silent)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.directory.remove())
 		}
 	}()
-	w, err := newWorkshop(usable(engine, slog.New(slog.DiscardHandler)), m.directory.path)
+	w, err := newWorkshop(engine, m.directory.code())
 	if err != nil {
 		return nil, err
 	}

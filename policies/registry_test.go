@@ -334,6 +334,28 @@ func TestAPolicyInShadowIsComparedAndNotEnforced(t *testing.T) {
 	}
 }
 
+func TestFaultsInShadowKeepNobodyElseFromBeingAsked(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, Config{})
+	put(t, h, "p", moody())
+	for range 2 * breakerFaults {
+		ask(t, h, &Binding{Policy: "p", Mode: ModeShadow}, askTrap)
+	}
+	if d := ask(t, h, &Binding{Policy: "p"}, 1); d.Fault != nil || d.Weight != 3 {
+		t.Errorf("%+v", d)
+	}
+	if h.Metrics()["p"].BreakerOpen {
+		t.Error("the breaker of those whom the policy weighs is open")
+	}
+	s, err := h.Get(t.Context(), "p")
+	if err != nil || len(s.Differences) == 0 {
+		t.Fatalf("%+v %v", s.Differences, err)
+	}
+	if d := s.Differences[len(s.Differences)-1]; d.Fault == nil || d.Fault.Kind != FaultBreakerOpen {
+		t.Errorf("the last of them was asked: %+v", d)
+	}
+}
+
 func TestABindingIsValidated(t *testing.T) {
 	t.Parallel()
 	for field, b := range map[string]Binding{

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,7 +30,33 @@ func newTemporary() (*temporary, error) {
 	return &temporary{path, holdDirectory(path)}, nil
 }
 
+// withPlace makes the directory that the compiler needs. Where none can be made, as in a container that has no place for temporary
+// files, policies run interpreted. The interpreter needs none: nil.
+func withPlace(engine Engine, log *slog.Logger) (Engine, *temporary) {
+	if engine == Interpreter {
+		return Interpreter, nil
+	}
+	t, err := newTemporary()
+	if err != nil {
+		log.Warn("policies run interpreted: there is no place for compiled code; TMPDIR names one", "error", err)
+		return Interpreter, nil
+	}
+	return engine, t
+}
+
+// code is where compiled code lies; "" where there is no directory.
+func (t *temporary) code() string {
+	if t == nil {
+		return ""
+	}
+	return filepath.Join(t.path, "code")
+}
+
+// remove removes it, if there is one.
 func (t *temporary) remove() error {
+	if t == nil {
+		return nil
+	}
 	err := os.RemoveAll(t.path)
 	if t.hold != nil {
 		err = errors.Join(err, t.hold.Close())

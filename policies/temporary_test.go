@@ -3,9 +3,11 @@
 package policies
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -56,5 +58,36 @@ func TestWhatAKilledProcessLeftBehindIsRemovedAndNothingElse(t *testing.T) {
 		if _, err := os.Stat(x.path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("it is still there: %v", err)
 		}
+	}
+}
+
+func TestWithoutAPlaceForTemporaryFilesPoliciesRunInterpreted(t *testing.T) {
+	// Not parallel: it sets where temporary directories are.
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	h, err := Open(Config{Store: &Memory{}, Engine: Compiler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	put(t, h, "p", moody())
+	if h.Engine() != Interpreter {
+		t.Errorf("they run by the %s", h.Engine())
+	}
+	if d := ask(t, h, &Binding{Policy: "p"}, 1); d.Weight != 3 {
+		t.Errorf("%+v", d)
+	}
+	if err := h.Delete(t.Context(), "p", 0); err != nil {
+		t.Error(err)
+	}
+	m, err := Load(t.Context(), Compiler, bytes.NewReader(moody()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ type version struct {
 	program    *program
 	pool       *pool
 	breaker    breaker
+	shadow     breaker // of calls in shadow, which must not keep others from being asked
 	meter      *meter
 	refs       atomic.Int64
 	spawn      func(func()) // the host's: it waits for what runs there
@@ -54,13 +55,17 @@ func (v *version) release() {
 
 // decide evaluates a request for a binding. The error is the request's own end.
 func (v *version) decide(ctx context.Context, b *Binding, r *Request) (Decision, error) {
-	allowed, probe := v.breaker.allow(time.Now())
+	breaker := &v.breaker
+	if b.Mode == ModeShadow {
+		breaker = &v.shadow
+	}
+	allowed, probe := breaker.allow(time.Now())
 	if !allowed {
 		return v.failed(&Fault{FaultBreakerOpen, ""}, b, r), nil
 	}
 	if err := v.pool.enter(ctx); err != nil {
 		if probe {
-			v.breaker.skipped()
+			breaker.skipped()
 		}
 		if fault, ok := errors.AsType[*Fault](err); ok {
 			return v.failed(fault, b, r), nil
@@ -69,7 +74,7 @@ func (v *version) decide(ctx context.Context, b *Binding, r *Request) (Decision,
 	}
 	defer v.pool.leave()
 	d := v.ask(b, r)
-	v.breaker.ended(time.Now(), d.Fault != nil, probe)
+	breaker.ended(time.Now(), d.Fault != nil, probe)
 	v.meter.evaluated(d.Outcome, d.Elapsed)
 	return d, nil
 }

@@ -19,13 +19,15 @@ type workshop struct {
 	done      map[string]bool // modules whose code this process has had compiled
 }
 
-// newWorkshop works in a directory that nobody else may write: what lies there is run as it is.
+// newWorkshop works in a directory that nobody else may write: what the compiler leaves there is run as it is. The interpreter needs none.
 func newWorkshop(engine Engine, directory string) (*workshop, error) {
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(directory, 0o700); err != nil {
-		return nil, err
+	if engine == Compiler {
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(directory, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	return &workshop{engine, directory, make(chan struct{}, 1), map[string]bool{}}, nil
 }
@@ -115,6 +117,9 @@ func (w *workshop) inChild(ctx context.Context, name, folder string, rewritten [
 
 // sweep removes the code of modules that nobody will load again.
 func (w *workshop) sweep(keep func(sum string) bool) error {
+	if w.engine == Interpreter {
+		return nil
+	}
 	w.bench <- struct{}{}
 	defer func() { <-w.bench }()
 	folders, err := os.ReadDir(w.directory)
