@@ -350,8 +350,9 @@ func TestATicketThatWasAlteredIsNone(t *testing.T) {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
-	if w := s.request("POST", "/v1/semaphores/db/acquire", "wait=0&ticket="+ticket); w.Code != 423 {
-		t.Errorf("%d %s", w.Code, w.Body)
+	w := s.request("POST", "/v1/semaphores/db/acquire", "wait=0&ticket="+ticket)
+	if again := members(t, w)["ticket"]; w.Code != 423 || again == "" || w.Header().Get("Permitd-Ticket") != again {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 

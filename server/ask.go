@@ -92,10 +92,12 @@ func (p *params) ttl() time.Duration {
 
 // mayKeep refuses a lease that lives until it is released to all but operators: what its holder forgets stays for ever.
 func mayKeep(who *principal, ttl time.Duration) error {
-	if ttl == engine.Never {
-		return who.may(scopeOperate)
+	if ttl != engine.Never || who.may(scopeOperate) == nil {
+		return nil
 	}
-	return nil
+	p := newProblem(kindForbidden, "ttl 0, until it is released, needs the scope %s, which the token of %s does not have", scopeOperate, who.name)
+	p.Field = "ttl"
+	return p
 }
 
 // holder takes who people see as the holder; principal@address if nobody is named.

@@ -10,7 +10,7 @@ import (
 const (
 	corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 	corsHeaders = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match"
-	corsExposes = "ETag, Retry-After, Location, X-Request-Id"
+	corsExposes = "ETag, Retry-After, Location, X-Request-Id, " + headerTicket
 	corsMaxAge  = "600" // seconds for which a browser need not ask again
 )
 

@@ -57,6 +57,9 @@ func (p *problem) Error() string {
 
 func (p *problem) Unwrap() error { return p.cause }
 
+// headerTicket is the header of a refusal that has the ticket, too.
+const headerTicket = "Permitd-Ticket"
+
 // problemsPath is where kinds are listed; a problem's type points into it.
 const problemsPath = "/problems"
 
@@ -154,7 +157,7 @@ func problemOf(err error) *problem {
 func problemOfEcho(e *echo.HTTPError) *problem {
 	switch e.Code {
 	case http.StatusNotFound:
-		return newProblem(kindNotFound, "the path leads nowhere")
+		return newProblem(kindNotFound, "the path leads nowhere; in a name / is written %s", "%2F")
 	case http.StatusMethodNotAllowed:
 		return newProblem(kindMethodNotAllowed, "see the Allow header")
 	default:
@@ -250,6 +253,9 @@ func (s *Server) fail(err error, c echo.Context) {
 	}
 	if seconds := p.retryAfter(); seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	if p.Ticket != "" { // scripts that want plain text find it here
+		h.Set(headerTicket, p.Ticket)
 	}
 	if wantsText(c.Request()) {
 		_ = answer(c, p.Status, textType, []byte(p.Error()+"\n")) // a client that left needs no answer
