@@ -111,6 +111,14 @@ func (i *instance) run(r *Request, timeout time.Duration) (answer int64, fault *
 	return answer, nil, false
 }
 
+// settle readies the instance for the next call, after one that took so long. Code that recurses deeply has made its stack large, up to
+// 50 MB that no limit of memory counts, and it would keep that; it takes longer than stackKept, too. So whatever does gets a new stack.
+func (i *instance) settle(took time.Duration) {
+	if took > stackKept {
+		i.evaluate = i.module.ExportedFunction(exportEvaluate)
+	}
+}
+
 // Answers of evaluate below 1.
 const (
 	answerNone = 0

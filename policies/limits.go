@@ -57,9 +57,10 @@ const (
 const (
 	instanceUsesMax  = 100_000
 	instanceAgeMax   = 10 * time.Minute
-	instanceBytesMax = memoryMax / 2 // of memory that has grown; beyond it an instance is not used again
-	idleBytesMax     = 64 << 20      // of memory of a version's idle instances
-	idleMax          = 64            // idle instances of a version
+	instanceBytesMax = memoryMax / 2    // of memory that has grown; beyond it an instance is not used again
+	idleBytesMax     = 64 << 20         // of memory of a version's idle instances
+	stackKept        = time.Millisecond // of an evaluation, after which an instance keeps its stack
+	idleMax          = 64               // idle instances of a version
 )
 
 // Limits of the registry.

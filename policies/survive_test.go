@@ -187,6 +187,32 @@ func TestMemoryGrowsToItsCapAndNoFurther(t *testing.T) {
 	}
 }
 
+func TestAnInstanceDoesNotKeepTheStackOfADeepRecursion(t *testing.T) {
+	// Not parallel: it measures the memory of the whole process.
+	h := newHost(t, Config{Engine: Compiler})
+	put(t, h, "p", moodyLoop(func(w *wasm) []byte { return unwinding(w, 300_000, nil) }))
+	v := h.policy("p").acquire()
+	defer v.release()
+	memory := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := memory()
+	for n := range 3 {
+		if d := v.ask(&Binding{Policy: "p", Timeout: time.Minute}, &Request{Requested: askLoop}); d.Fault != nil || d.Weight != 1 {
+			t.Fatalf("%d: %+v", n, d)
+		}
+		if grown := memory() - before; grown > 8<<20 {
+			t.Errorf("%d bytes more are in use after a recursion that takes 20 MB", grown)
+		}
+	}
+	if _, idle := v.pool.count(); idle != 1 {
+		t.Errorf("%d instances are idle", idle)
+	}
+}
+
 func TestGoodCallsSucceedBetweenTraps(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, Config{})

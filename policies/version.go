@@ -93,6 +93,7 @@ func (v *version) ask(b *Binding, r *Request) Decision {
 		answer, fault, late := i.run(r, b.timeout())
 		took := time.Since(began)
 		d, logs := i.call.answered(answer), i.call.said.logs // before somebody else has the instance
+		i.settle(took)
 		v.after(i, fault, late, fresh)
 		if late && !retried {
 			continue
