@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// The garbage collector waits for heapRoom of garbage, within bounds that are a percentage of what is in use. Go's own 100 % is little
+// Garbage is collected when the heap has come to heapUsual, or has grown by half. Go's own rule, when it has doubled, is little
 // for a server of a few megabytes, which would collect several times a second under load (an eighth of its time), and much for thousands of
 // idle holders, of whom each would cost half as much again.
 const (
-	heapRoom       = 64 << 20 // bytes
-	heapPercentMin = 50
+	heapUsual      = 96 << 20 // bytes in use, and of garbage
+	heapPercentMin = 50       // of what is in use
 	heapPercentMax = 400
 )
 
@@ -42,7 +42,8 @@ type heapMark struct{ _ *byte }
 
 // heapPercent is the percentage of what is in use by which the heap may grow.
 func heapPercent(inUse uint64) int {
-	return int(min(max(heapRoom*100/max(inUse, 1), heapPercentMin), heapPercentMax))
+	room := heapUsual - min(inUse, heapUsual)
+	return int(min(max(room*100/max(inUse, 1), heapPercentMin), heapPercentMax))
 }
 
 // heapInUse is what the percentage counts from, in bytes: what the last collection has found in use, and stacks.

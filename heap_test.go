@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestTheHeapMayGrowByItsRoomWithinBounds(t *testing.T) {
+func TestTheHeapMayGrowToItsUsualSizeOrByHalf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		inUse uint64
@@ -21,7 +21,9 @@ func TestTheHeapMayGrowByItsRoomWithinBounds(t *testing.T) {
 		{0, heapPercentMax},
 		{5 << 20, heapPercentMax},
 		{32 << 20, 200},
-		{64 << 20, 100},
+		{48 << 20, 100},
+		{60 << 20, 60},
+		{95 << 20, heapPercentMin},
 		{1 << 30, heapPercentMin},
 		{1 << 62, heapPercentMin},
 	} {
@@ -65,7 +67,7 @@ func TestTheCollectorIsToldAnewWhenWhatIsInUseHasChanged(t *testing.T) {
 			}
 		}
 	}
-	held := make([]byte, 8*heapRoom) // its pages are never touched
+	held := make([]byte, 4*heapUsual) // its pages are never touched
 	becomes("with much in use", func(percent uint64) bool { return percent == heapPercentMin })
 	runtime.KeepAlive(held)
 	becomes("with little in use", func(percent uint64) bool { return percent > heapPercentMin })

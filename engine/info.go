@@ -21,7 +21,8 @@ type info struct {
 	Generation int64  `json:"g,omitempty"`
 }
 
-// info is the Info of the lease that the request will get.
+// info is the Info of the lease that the request will get. The semaphore remembers the last: most leases have the same, and share
+// it. mu is held.
 func (r *Request) info() string {
 	h := r.ask.Holder
 	i := info{Holder: h.Holder, Principal: h.Principal, Address: h.Address, Via: h.Via, Requested: r.ask.Permits, TTL: r.ttl}
@@ -29,11 +30,15 @@ func (r *Request) info() string {
 	if r.keyed() {
 		i.Params, i.Asked = r.params, r.asked
 	}
-	data, err := json.Marshal(i)
-	if err != nil {
-		panic(fmt.Sprintf("engine: an info can not be encoded: %v", err)) // it has only strings and numbers
+	last := &r.s.lastInfo
+	if last.text == "" || last.of != i {
+		data, err := json.Marshal(i)
+		if err != nil {
+			panic(fmt.Sprintf("engine: an info can not be encoded: %v", err)) // it has only strings and numbers
+		}
+		last.of, last.text = i, string(data)
 	}
-	return string(data)
+	return last.text
 }
 
 // decodeInfo reads an Info; one that is not ours is shown as the holder.

@@ -49,8 +49,12 @@ type semaphore struct {
 	away    map[string]kept          // by lease id: places kept
 	turns   map[string]chan struct{} // by lease id: closed when the last who takes it up from the nodes is done
 	cleaned time.Duration            // when leftovers were last looked for
-	created struct {                 // what the last request brought that may create it, and what that is in semaphore.params
+	created struct {                 // what the last request brought that may create it, and what that is in params
 		of   Definition
+		text string
+	}
+	lastInfo struct { // what was told of the last lease that was claimed, and what that is as its Info
+		of   info
 		text string
 	}
 

@@ -88,7 +88,7 @@ func (c *channel) write() {
 	}
 }
 
-// frameBuffers are what frames are encoded in.
+// frameBuffers are what frames are encoded in, and leases in answers of REST.
 var frameBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, 512)) }}
 
 // batch takes all that is queued. It returns false when there is nothing, and the writer is to end.

@@ -26,8 +26,9 @@ const (
 // mistake is kept, so that a handler checks once.
 type params struct {
 	list   []param
-	prefix string // before names in errors: "create." of the object create
-	nulls  bool   // null may be given: in a merge patch, where it stands for the default
+	room   [4]param // for list, as most requests have so many
+	prefix string   // before names in errors: "create." of the object create
+	nulls  bool     // null may be given: in a merge patch, where it stands for the default
 	err    error
 }
 
@@ -158,6 +159,9 @@ func (p *params) add(v param) {
 	case v.null() && !p.nulls:
 		p.refuse(v.name, "%q is null; leave it out instead", p.prefix+v.name)
 	default:
+		if p.list == nil {
+			p.list = p.room[:0]
+		}
 		p.list = append(p.list, v)
 	}
 }

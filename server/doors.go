@@ -65,10 +65,11 @@ func (s *Server) needs(scope string, h handler) echo.HandlerFunc {
 			return err
 		}
 		if scope != scopeHolder && scope != scopeNone {
-			if err := s.busy.enter(who.name, s.cfg.MaxRequests); err != nil {
+			underWay, err := s.busy.enter(who.name, s.cfg.MaxRequests)
+			if err != nil {
 				return err
 			}
-			defer s.busy.leave(who.name)
+			defer underWay.Add(-1)
 		}
 		return h(c, who)
 	}

@@ -134,7 +134,7 @@ func TestAPrincipalHasOnlySoManyRequestsUnderWay(t *testing.T) {
 			t.Error(code)
 		}
 	}
-	if s.busy.count["ci"] != 0 {
-		t.Errorf("%v", s.busy.count)
+	if n := s.busy.of("ci").Load(); n != 0 {
+		t.Errorf("%d are under way", n)
 	}
 }

@@ -60,14 +60,13 @@ func appendText(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// leaseAnswerSize is room for a usual lease in JSON, so that it is allocated once.
-const leaseAnswerSize = 384
-
 // answerLease writes a lease to its holder, and tells whether it could be written.
 func answerLease(c echo.Context, l *engine.Lease) error {
 	if wantsText(c.Request()) {
 		return answerNow(c, http.StatusOK, textType, append([]byte(l.Capability), '\n'))
 	}
-	b := append(make([]byte, 0, leaseAnswerSize), '{')
-	return answerNow(c, http.StatusOK, jsonType, append(appendLease(b, l), "}\n"...))
+	buf := frameBuffers.Get().(*[]byte)
+	defer frameBuffers.Put(buf) // whatever writes it does not keep it
+	*buf = append(appendLease(append((*buf)[:0], '{'), l), "}\n"...)
+	return answerNow(c, http.StatusOK, jsonType, *buf)
 }

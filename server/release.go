@@ -54,8 +54,10 @@ func (s *Server) release(c echo.Context, who *principal) error {
 	if wantsText(c.Request()) {
 		return answerText(c, http.StatusOK, releasedState(&released)+"\n")
 	}
-	b := append(make([]byte, 0, leaseAnswerSize), '{')
-	return answer(c, http.StatusOK, jsonType, append(appendReleased(b, &released), "}\n"...))
+	buf := frameBuffers.Get().(*[]byte)
+	defer frameBuffers.Put(buf)
+	*buf = append(appendReleased(append((*buf)[:0], '{'), &released), "}\n"...)
+	return answer(c, http.StatusOK, jsonType, *buf)
 }
 
 // renew lengthens a lease. In text/plain it prints the validity in milliseconds.

@@ -3,7 +3,6 @@ package localnode
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Check returns what is wrong with the state, nil if every invariant holds. For tests and simulations: it takes O(state).
@@ -108,14 +107,15 @@ func (s *State) checkTombstones() error {
 	count := 0
 	for _, t := range s.forgets.items {
 		m, _ := s.semaphores.Get(t.semaphore.name)
-		of := func(o *tombstone) bool { return o.by == t.by }
-		if m != t.semaphore || slices.IndexFunc(m.tombstones[t.lease], of) != slices.Index(m.tombstones[t.lease], t) {
+		if m != t.semaphore || m.firstOf(t.lease, t.by) != t {
 			return fmt.Errorf("the attempt %s of lease %s has two tombstones, or one that bars nothing", t.by, t.lease)
 		}
 	}
 	s.semaphores.Scan(func(_ string, m *semaphore) bool {
-		for _, list := range m.tombstones {
-			count += len(list)
+		for _, t := range m.tombstones {
+			for ; t != nil; t = t.next {
+				count++
+			}
 		}
 		return true
 	})
@@ -123,6 +123,15 @@ func (s *State) checkTombstones() error {
 		return fmt.Errorf("%d tombstones have %d ends", count, len(s.forgets.items))
 	}
 	return nil
+}
+
+// firstOf returns the first tombstone of an attempt, whether its time is over or not; nil: there is none.
+func (m *semaphore) firstOf(lease, by string) *tombstone {
+	t := m.tombstones[lease]
+	for t != nil && t.by != by {
+		t = t.next
+	}
+	return t
 }
 
 // checkEnds: what ends first comes first, and each knows where it is.

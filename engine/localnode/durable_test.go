@@ -47,8 +47,8 @@ func content(t testing.TB, s *State) []string {
 		for _, c := range m.cooling.items {
 			unsorted = append(unsorted, fmt.Sprintf("cools %s %s until %d", c.lease, c.slots, c.at))
 		}
-		for _, list := range m.tombstones {
-			for _, x := range list {
+		for _, x := range m.tombstones {
+			for ; x != nil; x = x.next {
 				unsorted = append(unsorted, fmt.Sprintf("tombstone %s %s %v %v %s until %d", x.lease, x.by, x.owner, x.anyOwner, x.why, x.at))
 			}
 		}

@@ -19,8 +19,8 @@ type semaphore struct {
 	twins      map[string][]*lease // by lease: attempts beside the one in leases, which a readmission has brought; nil: none ever was
 	lapses     ends[*lease]
 	cooling    ends[*cooling]
-	tombstones map[string][]*tombstone // by lease
-	line       []*place                // in rising order, one a replica
+	tombstones map[string]*tombstone // by lease: one of an attempt, which leads to the others
+	line       []*place              // in rising order, one a replica
 	lastFence  int64
 	longestTTL int64 // µs; of leases that end
 	waitEnd    int64 // after a cold start: nothing is granted before; node clock, µs

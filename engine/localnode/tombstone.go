@@ -9,20 +9,23 @@ import (
 )
 
 // tombstone remembers that an attempt was given back, for owners up to the one it names. Its end is when it is forgotten.
+//
+// There is one for each release of a minute: its fields stand so that it takes no more than 128 bytes.
 type tombstone struct {
 	stored
+	anyOwner bool
 	ending
 	semaphore *semaphore
 	lease, by string
 	owner     engine.Owner
-	anyOwner  bool
 	why       string
-	since     int64 // node clock, µs
+	since     int64      // node clock, µs
+	next      *tombstone // of another attempt of the lease
 }
 
 // tombstone returns what is remembered of an attempt, or nil.
 func (m *semaphore) tombstone(lease, by string, now int64) *tombstone {
-	for _, t := range m.tombstones[lease] {
+	for t := m.tombstones[lease]; t != nil; t = t.next {
 		if t.by == by && now < t.at {
 			return t
 		}
@@ -68,7 +71,7 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 // unbury drops a tombstone of the attempt whose time is over: with many due at once it may not have been its turn yet, and an attempt
 // has one tombstone.
 func (v *visit) unbury(op *engine.Release) {
-	for _, t := range v.semaphore.tombstones[op.Lease] {
+	for t := v.semaphore.tombstones[op.Lease]; t != nil; t = t.next {
 		if t.by == op.By && t.at <= v.now {
 			v.forget(t)
 			return
@@ -79,9 +82,10 @@ func (v *visit) unbury(op *engine.Release) {
 func (s *State) addTombstone(t *tombstone) {
 	m := t.semaphore
 	if m.tombstones == nil {
-		m.tombstones = map[string][]*tombstone{}
+		m.tombstones = map[string]*tombstone{}
 	}
-	m.tombstones[t.lease] = append(m.tombstones[t.lease], t)
+	t.next = m.tombstones[t.lease]
+	m.tombstones[t.lease] = t
 	s.forgets.add(t)
 }
 
@@ -112,15 +116,22 @@ func (v *visit) forgetDue() {
 
 // forget drops a tombstone.
 func (v *visit) forget(t *tombstone) {
-	m := t.semaphore
-	rest := slices.DeleteFunc(m.tombstones[t.lease], func(other *tombstone) bool { return other == t })
-	if len(rest) == 0 {
-		delete(m.tombstones, t.lease)
-	} else {
-		m.tombstones[t.lease] = rest
-	}
+	t.semaphore.unlink(t)
 	v.forgets.remove(t)
 	v.changes.unkeep(t)
+}
+
+// unlink takes a tombstone out of those of its lease.
+func (m *semaphore) unlink(t *tombstone) {
+	first := m.tombstones[t.lease]
+	if first != t {
+		for first.next != t {
+			first = first.next
+		}
+		first.next = t.next
+	} else if m.tombstones[t.lease] = t.next; t.next == nil {
+		delete(m.tombstones, t.lease)
+	}
 }
 
 // told is the tombstone as others hear of it.
@@ -132,7 +143,7 @@ func (t *tombstone) told(now int64) engine.Tombstone {
 // tombstonesOf lists what is remembered of a lease, in the order of its attempts.
 func (m *semaphore) tombstonesOf(lease string, now int64) []engine.Tombstone {
 	var list []engine.Tombstone
-	for _, t := range m.tombstones[lease] {
+	for t := m.tombstones[lease]; t != nil; t = t.next {
 		if now < t.at {
 			list = append(list, t.told(now))
 		}
