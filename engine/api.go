@@ -89,6 +89,7 @@ type Ask struct {
 	Key      string      // names the request: asking again with it, on any replica, is the same request; of Holder.Principal alone
 	Ticket   string      // of a Refusal: resumes its place in line
 	Create   *Definition // creates the semaphore when there is none; compared with what it was created by
+	Digest   uint64      // of what the request says besides, to Weigh: with another one it is not the request that the key names; 0: nothing
 	// Weigh asks the policy that the semaphore is bound to, if it is, what the request weighs. It is called once, without locks, when
 	// the request comes in as a new one: what asks again by a key or a ticket brings along what was said the first time. Ask calls it
 	// before it returns (then Standing.Inline is set), or a goroutine of the engine's. Its error ends the request. nil: it weighs what

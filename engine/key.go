@@ -57,6 +57,9 @@ func (s *semaphore) params(a *Ask) uint32 {
 	b = strconv.AppendBool(append(b, ' '), a.AllFree)
 	b = strconv.AppendInt(append(b, ' '), int64(a.TTL), 10)
 	b = strconv.AppendInt(append(b, ' '), int64(a.Priority), 10)
+	if a.Digest != 0 {
+		b = strconv.AppendUint(append(b, " digest "...), a.Digest, 10)
+	}
 	if a.Create != nil {
 		b = append(append(b, ' '), s.createText(a.Create.filled())...)
 	}

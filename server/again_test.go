@@ -28,16 +28,17 @@ func TestARequestWithAKeyIsTheSameWhenItIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.declare(t, "db", 2)
-	first, err := s.client.Acquire(t.Context(), "db", client.Ask{Key: "nightly", Holder: "anna"})
+	attributes := map[string]string{"tier": "gold", "team": "a"}
+	first, err := s.client.Acquire(t.Context(), "db", client.Ask{Key: "nightly", Holder: "anna", Attributes: attributes})
 	if err != nil || first.Replayed {
 		t.Fatal(first, err)
 	}
 	const acquire = "/v1/semaphores/db/acquire"
 	for _, again := range []struct{ body, header string }{
-		{"key=nightly&holder=anna", ""},
-		{`{"key":"nightly","holder":"anna"}`, ""},
-		{"holder=anna", "Idempotency-Key: nightly"},
-		{"holder=anna", `Idempotency-Key: "nightly"`},
+		{"key=nightly&holder=anna&attr.tier=gold&attr.team=a", ""},
+		{`{"key":"nightly","holder":"anna","attributes":{"team":"a","tier":"gold"}}`, ""},
+		{"holder=anna&attr.tier=gold&attr.team=a", "Idempotency-Key: nightly"},
+		{"holder=anna&attr.team=a&attr.tier=gold", `Idempotency-Key: "nightly"`},
 	} {
 		var headers []string
 		if again.header != "" {
@@ -48,7 +49,11 @@ func TestARequestWithAKeyIsTheSameWhenItIsMadeAgain(t *testing.T) {
 			t.Errorf("%v: %v", again, got)
 		}
 	}
-	for body, kind := range map[string]string{"key=nightly&permits=2": "key_reused", "key=nightly&ttl=5s": "key_reused"} {
+	const same = "&attr.tier=gold&attr.team=a"
+	for body, kind := range map[string]string{
+		"key=nightly&permits=2" + same: "key_reused", "key=nightly&ttl=5s" + same: "key_reused", "key=nightly": "key_reused",
+		"key=nightly&attr.tier=tin&attr.team=a": "key_reused", "key=nightly&attr.tier=gold": "key_reused",
+	} {
 		if w := s.request("POST", acquire, body); w.Code != 422 || members(t, w)["kind"] != kind {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
@@ -59,7 +64,7 @@ func TestARequestWithAKeyIsTheSameWhenItIsMadeAgain(t *testing.T) {
 	if _, err := s.client.Release(t.Context(), "db", first.Capability, 0); err != nil {
 		t.Fatal(err)
 	}
-	if w := s.request("POST", acquire, "key=nightly"); w.Code != 410 || members(t, w)["kind"] != "lease_released" {
+	if w := s.request("POST", acquire, "key=nightly"+same); w.Code != 410 || members(t, w)["kind"] != "lease_released" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	broken, err := s.client.Acquire(t.Context(), "db", client.Ask{Key: "weekly"})

@@ -31,6 +31,9 @@ func (p *params) ask(from engine.HolderInfo, who *principal, waitMax time.Durati
 		Create:   p.create(),
 	}
 	ask.Holder.Holder = p.holder(from)
+	if ask.Key != "" || ask.Ticket != "" {
+		ask.Digest = digest(attributes)
+	}
 	return ask, attributes, firstError(p.end(), mayKeep(who, ask.TTL))
 }
 

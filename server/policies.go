@@ -2,8 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -254,6 +259,19 @@ func (p *params) attributes() map[string]string {
 		return nil
 	}
 	return attributes
+}
+
+// digest tells attributes apart; 0: there are none.
+func digest(attributes map[string]string) uint64 {
+	if len(attributes) == 0 {
+		return 0
+	}
+	var text []byte
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		text = fmt.Appendf(text, "%q=%q ", key, attributes[key])
+	}
+	sum := sha256.Sum256(text)
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // policyName returns the name in the path of a request behind /v1/policies/, as semaphoreName does.
