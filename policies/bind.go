@@ -49,14 +49,26 @@ func (h *Host) CheckBinding(ctx context.Context, b Binding) error {
 func (h *Host) Bind(semaphore string, b Binding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.bound[semaphore] = b
+	h.note(semaphore, b)
 }
 
 // Unbind forgets the binding of a semaphore.
 func (h *Host) Unbind(semaphore string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.bound, semaphore)
+	h.note(semaphore, Binding{})
+}
+
+// note takes over a binding; the zero one is none. mu is held.
+func (h *Host) note(semaphore string, b Binding) {
+	if h.since != nil {
+		h.since[semaphore] = b
+	}
+	if b == (Binding{}) {
+		delete(h.bound, semaphore)
+	} else {
+		h.bound[semaphore] = b
+	}
 }
 
 // Ready tells whether every policy that is bound here is at work; the error names one that is not.
@@ -85,18 +97,32 @@ func (h *Host) configs(name string) map[string]int {
 	return configs
 }
 
-// Rebind takes over the bindings of all semaphores as Config.Bindings reads them.
+// Rebind takes over the bindings of all semaphores as Config.Bindings reads them, and what is bound while it does.
 func (h *Host) Rebind(ctx context.Context) error {
 	if h.cfg.Bindings == nil {
 		return nil
 	}
+	select {
+	case h.reading <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-h.reading }()
+	h.mu.Lock()
+	h.since = map[string]Binding{}
+	h.mu.Unlock()
 	all, err := h.cfg.Bindings(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := h.since
+	h.since = nil
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.bound = all
+	for semaphore, b := range since {
+		h.note(semaphore, b)
+	}
 	return nil
 }
 

@@ -68,4 +68,5 @@
 // call CompileIfAsked first of all in main: compiling happens in a child process, which is the same program.
 //
 // Lock order: policy.mu (while a version is loaded), workshop.bench, Host.mu, pool.mu and policy.look.
+// Host.reading is taken while none of them is held.
 package policies

@@ -29,10 +29,12 @@ type Host struct {
 	temporary  *temporary // nil: the directory is the caller's
 	background sync.WaitGroup
 	tries      chan struct{} // holds an element for each dry run
+	reading    chan struct{} // holds an element while bindings are read
 
 	mu       sync.RWMutex // guards what follows
 	policies map[string]*policy
 	bound    map[string]Binding // by semaphore
+	since    map[string]Binding // what was bound since they are read; the zero one: no more. nil: they are not
 	closed   bool
 }
 
@@ -61,7 +63,8 @@ func Open(cfg Config) (*Host, error) {
 		cfg.Directory = t.code()
 	}
 	h := &Host{
-		cfg: cfg, policies: map[string]*policy{}, bound: map[string]Binding{}, tries: make(chan struct{}, dryRunsMax), temporary: t,
+		cfg: cfg, policies: map[string]*policy{}, bound: map[string]Binding{}, tries: make(chan struct{}, dryRunsMax),
+		reading: make(chan struct{}, 1), temporary: t,
 	}
 	w, err := newWorkshop(cfg.Engine, cfg.Directory)
 	if err != nil {

@@ -125,6 +125,32 @@ func TestNamesAndNumbersOfPoliciesAreBounded(t *testing.T) {
 	}
 }
 
+func TestWhatIsBoundWhileBindingsAreReadIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	var h *Host
+	h = newHost(t, Config{Bindings: func(context.Context) (map[string]Binding, error) {
+		all := map[string]Binding{"old": {Policy: "p"}, "gone": {Policy: "p"}}
+		h.Bind("late", Binding{Policy: "p"})
+		h.Unbind("gone")
+		return all, nil
+	}})
+	for range 2 {
+		if err := h.Rebind(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(h.users("p")); got != "[late old]" {
+			t.Errorf("bound are %s", got)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.reading <- struct{}{}
+	if err := h.Rebind(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("while somebody reads: %v", err)
+	}
+	<-h.reading
+}
+
 func TestABoundPolicyIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	bound := map[string]Binding{"gpu": {Policy: "p"}, "tape": {Policy: "q"}}
