@@ -211,22 +211,28 @@ func TestASlowDiskSlowsNoMajority(t *testing.T) {
 	if _, err := r.client.Put(t.Context(), "db", client.Definition{Limit: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
-	shim.SlowSync(stall)
-	var took []time.Duration
-	for range 40 {
-		begin := time.Now()
-		l, err := r.client.Acquire(t.Context(), "db", client.Ask{})
-		if err != nil {
-			t.Fatal(err)
+	median := func() time.Duration { // of what acquire and release take
+		var took []time.Duration
+		for range 40 {
+			begin := time.Now()
+			l, err := r.client.Acquire(t.Context(), "db", client.Ask{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.client.Release(t.Context(), "db", l.Capability, 0); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(begin))
 		}
-		if _, err := r.client.Release(t.Context(), "db", l.Capability, 0); err != nil {
-			t.Fatal(err)
-		}
-		took = append(took, time.Since(begin))
+		slices.Sort(took)
+		return took[len(took)/2]
 	}
-	slices.Sort(took)
-	if median := took[len(took)/2]; median > stall/4 {
-		t.Errorf("acquire and release take %v while each write to one of three disks takes %v", median, stall)
+	usual := median()
+	shim.SlowSync(stall)
+	slow := median()
+	t.Logf("%v, and %v while each write to one of three disks takes %v", usual, slow, stall)
+	if slow > 4*usual+stall/40 { // a busy machine takes its time for either
+		t.Errorf("acquire and release take %v instead of %v while each write to one of three disks takes %v", slow, usual, stall)
 	}
 }
 
