@@ -13,7 +13,7 @@ import (
 // Errors of the registry.
 var (
 	ErrUnknownPolicy   = errors.New("there is no such policy")
-	ErrUnknownVersion  = errors.New("the policy has no such version")
+	ErrUnknownVersion  = errors.New("the policy has no such version, or several whose SHA-256 begins so; at least 8 digits, of those that GET lists")
 	ErrRevMismatch     = errors.New("the policy was changed meanwhile")
 	ErrTooManyPolicies = fmt.Errorf("there are %d policies already", PoliciesMax)
 	ErrUnavailable     = errors.New("the policy is not to be had")

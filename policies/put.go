@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -27,7 +28,10 @@ func (h *Host) Put(ctx context.Context, name string, in io.Reader, by Change) (_
 	return h.put(ctx, name, wasm, by)
 }
 
-// Revert puts a stored version to work again.
+// sumLeast is how many digits of a SHA-256 name a version at least.
+const sumLeast = 8
+
+// Revert puts a stored version to work again. sum is its SHA-256, or as many of the first digits as no other version has, but sumLeast.
 func (h *Host) Revert(ctx context.Context, name, sum string, by Change) (Status, error) {
 	x, err := h.index(ctx)
 	if err != nil {
@@ -37,18 +41,21 @@ func (h *Host) Revert(ctx context.Context, name, sum string, by Change) (Status,
 	if e == nil {
 		return Status{}, ErrUnknownPolicy
 	}
+	var found []Stored
 	for _, v := range e.Versions {
-		if v.SHA256 != sum {
-			continue
+		if len(sum) >= sumLeast && strings.HasPrefix(v.SHA256, sum) {
+			found = append(found, v)
 		}
-		wasm, err := h.read(ctx, sum)
-		if err != nil {
-			return Status{}, err
-		}
-		s, _, err := h.put(ctx, name, wasm, by)
-		return s, err
 	}
-	return Status{}, ErrUnknownVersion
+	if len(found) != 1 {
+		return Status{}, ErrUnknownVersion
+	}
+	wasm, err := h.read(ctx, found[0].SHA256)
+	if err != nil {
+		return Status{}, err
+	}
+	s, _, err := h.put(ctx, name, wasm, by)
+	return s, err
 }
 
 // Check is Put without its consequences.

@@ -50,10 +50,12 @@ func TestAPolicyKeepsFiveVersionsAndGoesBack(t *testing.T) {
 	if !slices.Equal(store.Blobs(), want) {
 		t.Errorf("the store has %v, want %v", store.Blobs(), want)
 	}
-	if _, err := h.Revert(t.Context(), "p", sums[0], Change{}); !errors.Is(err, ErrUnknownVersion) {
-		t.Errorf("back to one that is gone: %v", err)
+	for _, sum := range []string{sums[0], sums[3][:7], "", sums[3][1:], sums[3] + "0"} {
+		if _, err := h.Revert(t.Context(), "p", sum, Change{}); !errors.Is(err, ErrUnknownVersion) {
+			t.Errorf("back to %q: %v", sum, err)
+		}
 	}
-	s, err = h.Revert(t.Context(), "p", sums[3], Change{By: "anna", IfRev: 7})
+	s, err = h.Revert(t.Context(), "p", sums[3][:8], Change{By: "anna", IfRev: 7})
 	if err != nil || s.SHA256 != sums[3] || s.Rev != 8 || len(s.Versions) != 5 {
 		t.Errorf("%+v %v", s, err)
 	}
