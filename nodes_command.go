@@ -56,7 +56,7 @@ func (r *remote) showNodes(cmd *cobra.Command, nodes client.Nodes) error {
 		since := time.Since(n.Since).Round(time.Second)
 		rows = append(rows, []string{
 			n.Node, index, n.State, since.String(), strconv.FormatInt(n.Era, 10), (time.Duration(n.ClockOffsetMS) * time.Millisecond).String(),
-			strconv.FormatFloat(n.LatencyMS, 'f', 3, 64) + "ms", strings.Join(strings.Fields(cmp.Or(n.Reason, n.Warning)), " "),
+			strconv.FormatFloat(n.LatencyMS, 'f', 3, 64) + "ms", whyOf(&n),
 		})
 	}
 	if err := printTable(out, []string{"NODE", "INDEX", "STATE", "FOR", "ERA", "CLOCK", "LATENCY", "WHY, AND WHAT NEXT"}, rows); err != nil {
@@ -66,6 +66,15 @@ func (r *remote) showNodes(cmd *cobra.Command, nodes client.Nodes) error {
 		fmt.Fprintf(out, "%d of %d vote, %d are needed\n", votes, len(nodes.Items), nodes.Quorum)
 	}
 	return nil
+}
+
+// whyOf is what a table says of a node: why it does not vote, when it grants again, or what else is wrong.
+func whyOf(n *client.Node) string {
+	why := cmp.Or(n.Reason, n.Warning)
+	if left := time.Until(n.GrantingAt); n.Reason == "" && left > 0 {
+		why = fmt.Sprintf("a cold start is waited out: it grants nothing for another %v, and longer on semaphores that had longer leases", left.Round(time.Second))
+	}
+	return strings.Join(strings.Fields(why), " ")
 }
 
 // decision is a command that first tells what it gives up, and then asks.

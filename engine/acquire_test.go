@@ -35,7 +35,16 @@ func TestARefusalSaysWhyPermitsThatAreFreeAreNotGranted(t *testing.T) {
 		if st := r1.status(); st.Available != 3 || st.GrantingIn < 57*time.Second || st.GrantingIn > 58*time.Second {
 			t.Errorf("after a cold start the status is %+v", st)
 		}
+		_, nodes := r1.Nodes()
+		for _, n := range nodes {
+			if left := time.Until(n.GrantingAt); left < 56*time.Second || left > 58*time.Second {
+				t.Errorf("%s grants in %v", n.Name, left)
+			}
+		}
 		time.Sleep(time.Minute)
+		if _, nodes := r1.Nodes(); !nodes[0].GrantingAt.IsZero() {
+			t.Errorf("it grants, and says not before %v", nodes[0].GrantingAt)
+		}
 		r1.acquire(engine.Ask{})
 		def := engine.Definition{Limit: 3, Paused: true}
 		r1.declare(def)

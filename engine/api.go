@@ -179,6 +179,7 @@ type NodeStatus struct {
 	ClockOffset time.Duration // node clock less the median of all that are known; 0 while unknown
 	Latency     time.Duration // of the last probe
 	Warning     string        // what is wrong with it though it votes; "": nothing
+	GrantingAt  time.Time     // after a cold start it grants nothing before, and later on semaphores that had longer leases; zero: no such wait
 }
 
 // Errors of requests. What a caller asked for did not happen, unless said otherwise.

@@ -290,11 +290,25 @@ func (e *Engine) missing() error {
 func (e *Engine) Nodes() (need int, nodes []NodeStatus) {
 	for _, p := range e.peers {
 		p.mu.Lock()
-		nodes = append(nodes, p.status)
+		n := p.status
+		if left := p.restLeftLocked(); left > 0 {
+			n.GrantingAt = time.Now().Add(left).Truncate(time.Second)
+		}
 		p.mu.Unlock()
+		nodes = append(nodes, n)
 	}
 	relateClocks(nodes)
 	return e.quorum, nodes
+}
+
+// restLeftLocked is how long a node grants nothing yet after a cold start. p.mu is held.
+func (p *peer) restLeftLocked() time.Duration {
+	r := p.probe.Record
+	if !p.voting.Load() || r == nil || r.WaitEnd == 0 {
+		return 0
+	}
+	now := p.e.cfg.Now()
+	return time.Duration(r.WaitEnd)*time.Microsecond - now - p.clock.Widened(now).Lo
 }
 
 // relateClocks makes the offsets, which are to this machine's clock, those to the median of the nodes' clocks: only how they

@@ -29,7 +29,8 @@ type nodeJSON struct {
 	Era           int64  `json:"era,omitempty"`
 	ClockOffsetMS int64  `json:"clock_offset_ms"`
 	LatencyMS     number `json:"latency_ms" swaggertype:"number"`
-	Warning       string `json:"warning,omitempty"` // what is wrong with it though it votes
+	Warning       string `json:"warning,omitempty"`     // what is wrong with it though it votes
+	GrantingAt    string `json:"granting_at,omitempty"` // after a cold start it grants nothing before
 }
 
 // number is written with three decimals: a node may be a few microseconds away.
@@ -47,6 +48,9 @@ func nodeOf(n engine.NodeStatus) nodeJSON {
 	}
 	if n.Index >= 0 {
 		j.Index = &n.Index
+	}
+	if !n.GrantingAt.IsZero() {
+		j.GrantingAt = formatTime(n.GrantingAt)
 	}
 	return j
 }

@@ -129,5 +129,6 @@ type Node struct {
 	Era           int64     `json:"era"`
 	ClockOffsetMS int64     `json:"clock_offset_ms"`
 	LatencyMS     float64   `json:"latency_ms"`
-	Warning       string    `json:"warning"` // what is wrong with it though it votes; "": nothing
+	Warning       string    `json:"warning"`     // what is wrong with it though it votes; "": nothing
+	GrantingAt    time.Time `json:"granting_at"` // after a cold start it grants nothing before; zero: no such wait
 }
