@@ -13,11 +13,10 @@ type deadline struct {
 	done  chan struct{}
 	over  atomic.Bool
 	timer *time.Timer
-	end   time.Time
 }
 
 func newDeadline(after time.Duration) *deadline {
-	d := &deadline{done: make(chan struct{}), end: time.Now().Add(after)}
+	d := &deadline{done: make(chan struct{})}
 	d.timer = time.AfterFunc(after, func() {
 		d.over.Store(true)
 		close(d.done)
@@ -26,13 +25,16 @@ func newDeadline(after time.Duration) *deadline {
 }
 
 // start sets the deadline of the next call. The last one must have been stopped in time.
-func (d *deadline) start(after time.Duration) {
-	d.end = time.Now().Add(after)
-	d.timer.Reset(after)
-}
+func (d *deadline) start(after time.Duration) { d.timer.Reset(after) }
 
-// stop ends a call, and tells whether that was in time. The timer alone does not know: code that nothing stops holds it up, too.
-func (d *deadline) stop() bool { return d.timer.Stop() && !time.Now().After(d.end) }
+// stop ends a call, and tells whether that was in time. If not the deadline is over from now on, whether the timer has got to say so or not.
+func (d *deadline) stop() bool {
+	inTime := d.timer.Stop()
+	if !inTime {
+		d.over.Store(true)
+	}
+	return inTime
+}
 
 // Done is what the runtime waits for beside the module.
 func (d *deadline) Done() <-chan struct{} { return d.done }

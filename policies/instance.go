@@ -101,9 +101,6 @@ func (i *instance) run(r *Request, timeout time.Duration) (answer int64, fault *
 		late = isExit && c.fault == nil && inTime && deadlineCode(exit.ExitCode())
 		return 0, c.faultOf(err), late
 	}
-	if !inTime { // it may have answered while nothing could stop it; whoever had the instance next would be stopped in its place
-		return 0, &Fault{FaultTimeout, "answered after its time"}, false
-	}
 	answer = int64(i.stack[0])
 	if answer < answerDeny {
 		return 0, &Fault{FaultBadResult, fmt.Sprintf("evaluate answered %d", answer)}, false
