@@ -3,7 +3,8 @@ package engine
 // sizesMax is how often a request for all that is free looks how much that is: others may take some of it meanwhile.
 const sizesMax = 4
 
-// size looks how much is free, in the background, and then lets a request in that asks for all of it. mu is held.
+// size looks how much is free, in the background, and then lets a request in that asks for all of it; where nothing is, it asks for one:
+// its refusal tells how many are in use, which the nodes tell a claim alone, and what has come free meanwhile is its. mu is held.
 func (s *semaphore) size(r *Request) {
 	r.phase = weighing
 	r.sizes++
@@ -18,11 +19,8 @@ func (s *semaphore) size(r *Request) {
 				r.fail(ErrDraining)
 			case s.freeAt < began:
 				r.fail(ErrQuorumUnavailable)
-			case standing.Available == 0:
-				s.inUse = s.limit()
-				r.refuse(s.e.cfg.Now())
 			default:
-				r.weight = min(standing.Available, WeightMax)
+				r.weight = max(1, min(standing.Available, WeightMax))
 				r.ask.Permits = r.weight
 				s.comesIn(r)
 			}

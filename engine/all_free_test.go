@@ -46,6 +46,59 @@ func TestAllThatIsFreeIsTaken(t *testing.T) {
 	})
 }
 
+func TestWhereMoreIsInUseThanTheLimitNothingIsFreeAndItIsTold(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 5})
+		r1.acquire(engine.Ask{Permits: 3})
+		last := r1.acquire(engine.Ask{Permits: 2})
+		r1.declare(engine.Definition{Limit: 2})
+		for _, r := range []*player{r1, r2} {
+			if refusal := r.ask(engine.Ask{AllFree: true}).mustBeRefused(); refusal.InUse != 5 || refusal.Limit != 2 {
+				t.Errorf("refused with %+v", refusal)
+			}
+		}
+		r1.release(last, 0)
+		for _, r := range []*player{r1, r2} {
+			if refusal := r.ask(engine.Ask{AllFree: true}).mustBeRefused(); refusal.InUse != 3 || refusal.Limit != 2 {
+				t.Errorf("refused with %+v", refusal)
+			}
+		}
+	})
+}
+
+func TestAPolicyIsAskedAboutAllThatIsFreeAndItsWeightIsTakenOrNothing(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 6, Policy: heavy})
+		available := -1
+		all := func(weight int, err error) engine.Ask {
+			return engine.Ask{AllFree: true, Weigh: func(standing engine.Standing) (engine.Weighed, error) {
+				available = standing.Available
+				return engine.Weighed{Weight: weight}, err
+			}}
+		}
+		held := r1.acquire(all(2, nil))
+		if held.Weight != 2 || available != 6 {
+			t.Errorf("with 6 free the policy saw %d, and the lease is %+v", available, held)
+		}
+		denied := errors.New("denied")
+		r1.ask(all(0, denied)).mustFail(denied)
+		if refusal := r1.ask(all(5, nil)).mustBeRefused(); refusal.InUse != 2 || available != 4 {
+			t.Errorf("with 4 free the policy saw %d, and 5 are refused with %+v", available, refusal)
+		}
+		if l := r1.acquire(all(0, nil)); l.Weight != 4 || l.Requested != 4 { // no opinion
+			t.Errorf("the lease is %+v", l)
+		}
+		if refusal := r1.ask(all(1, nil)).mustBeRefused(); refusal.InUse != 6 || available != 0 {
+			t.Errorf("with nothing free the policy saw %d, and it is refused with %+v", available, refusal)
+		}
+		if e, ok := errors.AsType[*engine.WeightError](r1.ask(all(7, nil)).look().err); !ok || e.Weight != 7 || e.Limit != 6 {
+			t.Errorf("7 of 6: %v", e)
+		}
+	})
+}
+
 // acquireOf takes permits of another semaphore.
 func (p *player) acquireOf(semaphore string, ask engine.Ask) engine.Lease {
 	p.t.Helper()

@@ -50,7 +50,7 @@ func (s *semaphore) refused(a *attempt) {
 		s.read() // its bound was read under another definition
 	}
 	s.noteBeyond(a)
-	if r.ask.AllFree && !r.judged && r.sizes < sizesMax { // others have taken some of it
+	if r.ask.AllFree && !r.judged && r.sizes < sizesMax && s.freeSeen > 0 { // others have taken some of it
 		s.leaves(r)
 		s.size(r)
 		return

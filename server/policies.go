@@ -126,7 +126,7 @@ func (s *Server) weigher(ask *engine.Ask, semaphore, requestID string, attribute
 			return engine.Weighed{}, engine.ErrLater
 		}
 		if allFree {
-			request.Requested = int64(min(standing.Available, engine.WeightMax))
+			request.Requested = int64(max(1, min(standing.Available, engine.WeightMax)))
 		}
 		request.Limit, request.Available, request.Waiting = int64(standing.Limit), int64(standing.Available), int64(standing.Waiting)
 		request.TTLMax = standing.TTLMax

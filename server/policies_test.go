@@ -136,6 +136,28 @@ func TestAPolicyWeighsRequestsOverTheChannelAndTheHoldStream(t *testing.T) {
 	expect(t, w, 422, "weight_exceeds_limit")
 }
 
+func TestAPolicyWeighsAllThatIsFree(t *testing.T) {
+	t.Parallel()
+	s := servePolicies(t)
+	expect(t, s.rest("PUT", "/v1/policies/weights", guest(t, "weights"), nil), 201)
+	expect(t, s.rest("PUT", "/v1/semaphores/db",
+		`{"limit":6,"policy":{"name":"weights","config":"attribute tier\ngold 1\nsilver 2\nbad 0\n","timeout":"500ms"}}`, nil), 201)
+	const acquire = "/v1/semaphores/db/acquire"
+	all := func(tier string) *httptest.ResponseRecorder {
+		return s.rest("POST", acquire, "permits=all_free&attr.tier="+tier, nil)
+	}
+	expect(t, all("bad"), 403, `"kind":"denied_by_policy"`, `"reason":"not admitted"`)
+	expect(t, all("silver"), 422, `"kind":"weight_exceeds_limit"`, `"requested":6`, `"weight":12`, `"limit":6`)
+	expect(t, s.rest("POST", acquire, "permits=4&attr.tier=gold", nil), 200, `"weight":4`)
+	expect(t, all("silver"), 423, `"kind":"no_permit"`, `"in_use":4`) // 2 are free and weigh 4
+	expect(t, all("gold"), 200, `"requested":2`, `"weight":2`)
+	expect(t, all("gold"), 423, `"in_use":6`)
+	expect(t, all("bad"), 403)
+	expect(t, s.rest("PATCH", "/v1/semaphores/db", `{"limit":3}`, nil), 200)
+	expect(t, all("gold"), 423, `"limit":3`, `"in_use":6`, "6 permits are in use, and the limit is 3 by now")
+	expect(t, all("none"), 423, `"in_use":6`) // the policy has no opinion
+}
+
 func TestABindingThatCanNotWorkIsRefused(t *testing.T) {
 	t.Parallel()
 	s := servePolicies(t)

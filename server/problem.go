@@ -171,6 +171,8 @@ func problemOfEcho(e *echo.HTTPError) *problem {
 func noPermit(r engine.Refusal) *problem {
 	p := newProblem(kindNoPermit, "%d of %d permits are in use and %d wait", r.InUse, r.Limit, r.Waiting)
 	switch {
+	case r.InUse > r.Limit:
+		p.Detail = fmt.Sprintf("%d permits are in use, and the limit is %d by now: nothing is granted until fewer are; %d wait", r.InUse, r.Limit, r.Waiting)
 	case r.Paused:
 		p.Detail += "; the semaphore is paused"
 	case r.Resting > 0:

@@ -48,6 +48,10 @@ func TestEveryErrorOfTheEngineHasItsProblem(t *testing.T) {
 			`{"limit":1,"in_use":0,"waiting":0,"ahead":0,"retry_after_ms":34000,"detail":"0 of 1 permits are in use and 0 wait; ` +
 				`nothing is granted for another 33s, until leases that the nodes may have forgotten have ended"}`,
 		},
+		{
+			noPermit(engine.Refusal{Limit: 2, InUse: 5, Waiting: 1, RetryAfter: time.Second}), 423, "no_permit", `{"limit":2,"in_use":5,"waiting":1,"ahead":0,` +
+				`"retry_after_ms":1000,"detail":"5 permits are in use, and the limit is 2 by now: nothing is granted until fewer are; 1 wait"}`,
+		},
 		{echo.ErrNotFound, 404, "not_found", `{}`},
 		{echo.ErrMethodNotAllowed, 405, "method_not_allowed", `{}`},
 		{echo.ErrTeapot, 500, "internal", `{}`},
