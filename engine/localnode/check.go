@@ -125,15 +125,6 @@ func (s *State) checkTombstones() error {
 	return nil
 }
 
-// firstOf returns the first tombstone of an attempt, whether its time is over or not; nil: there is none.
-func (m *semaphore) firstOf(lease, by string) *tombstone {
-	t := m.tombstones[lease]
-	for t != nil && t.by != by {
-		t = t.next
-	}
-	return t
-}
-
 // checkEnds: what ends first comes first, and each knows where it is.
 func checkEnds[T interface {
 	comparable

@@ -25,12 +25,19 @@ type tombstone struct {
 
 // tombstone returns what is remembered of an attempt, or nil.
 func (m *semaphore) tombstone(lease, by string, now int64) *tombstone {
-	for t := m.tombstones[lease]; t != nil; t = t.next {
-		if t.by == by && now < t.at {
-			return t
-		}
+	if t := m.firstOf(lease, by); t != nil && now < t.at {
+		return t
 	}
 	return nil
+}
+
+// firstOf returns the tombstone of an attempt, whether its time is over or not; nil: there is none.
+func (m *semaphore) firstOf(lease, by string) *tombstone {
+	t := m.tombstones[lease]
+	for t != nil && t.by != by {
+		t = t.next
+	}
+	return t
 }
 
 // barred reports whether the attempt was given back, so that this owner may do nothing with it any more.
@@ -48,8 +55,7 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 		left = until(v.now, l.at)
 	}
 	until := v.now + tombstoneLife(op, left).Microseconds()
-	v.unbury(op)
-	if t := m.tombstone(op.Lease, op.By, v.now); t != nil {
+	if t := v.buried(op); t != nil {
 		if t.owner.Compare(op.Owner) < 0 {
 			t.owner = op.Owner
 		}
@@ -68,15 +74,15 @@ func (v *visit) bury(op *engine.Release, l *lease) *tombstone {
 	return t
 }
 
-// unbury drops a tombstone of the attempt whose time is over: with many due at once it may not have been its turn yet, and an attempt
-// has one tombstone.
-func (v *visit) unbury(op *engine.Release) {
-	for t := v.semaphore.tombstones[op.Lease]; t != nil; t = t.next {
-		if t.by == op.By && t.at <= v.now {
-			v.forget(t)
-			return
-		}
+// buried returns the tombstone of the attempt, or nil; one whose time is over is dropped: with many due at once it may not have been its
+// turn yet, and an attempt has one tombstone.
+func (v *visit) buried(op *engine.Release) *tombstone {
+	t := v.semaphore.firstOf(op.Lease, op.By)
+	if t != nil && t.at <= v.now {
+		v.forget(t)
+		return nil
 	}
+	return t
 }
 
 func (s *State) addTombstone(t *tombstone) {
