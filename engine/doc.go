@@ -168,6 +168,7 @@
 //	all blank nodes are formed when the longest lease is over        TestScheduleAllBlankWhileAReplicaRemembers
 //	how long leases may last is told to all replicas                 TestScheduleAllBlankWhileAReplicaRemembers
 //	a node that was replaced is not taken back by itself             TestScheduleTwoInstancesOfOneNode
+//	a copy of a node's memory is another node                        TestACopyOfANodeReplacesItOnce
 //	an era that was only marked replaces nobody                      TestScheduleAbandonedMarkIsNotReplaced
 //	of two with one index the overtaken takes another                TestAnOvertakenNodeTakesTheFreeIndex
 //	the eras of an index are not those of another                    TestAnOvertakenNodeTakesTheFreeIndex

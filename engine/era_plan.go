@@ -106,7 +106,7 @@ func (e *Engine) memories(probes []*Probe) int {
 		if pr == nil || !e.remembers(pr.Record) {
 			continue
 		}
-		if by := e.replacedBy(pr.Record, probes); by == (Instance{}) || by.Address == e.peers[i].node.Name() {
+		if by := e.replacedBy(i, probes); by == (Instance{}) || by.Address == e.peers[i].node.Name() {
 			full[pr.Record.identity().Index] = true
 		}
 	}

@@ -30,7 +30,7 @@ func (e *Engine) stand(probes []*Probe) []*standing {
 		}
 		st := e.standing(e.peers[i], pr)
 		if st.state == nodeOut && st.heals {
-			e.seeReplaced(&st, pr, probes)
+			e.seeReplaced(&st, i, probes)
 		}
 		all[i] = &st
 		if st.state != nodeUp {
@@ -94,21 +94,21 @@ func (e *Engine) eraOf(index int) int64 {
 
 // seeReplaced finds out whether a node of an era that is over, whose memory is whole, was replaced by one that is not listed here.
 // It is not taken back by itself: replicas with different lists would fight for ever.
-func (e *Engine) seeReplaced(st *standing, pr *Probe, probes []*Probe) {
-	r := pr.Record
-	if r == nil || pr.Refusal != nil || r.State != StateOK {
+func (e *Engine) seeReplaced(st *standing, i int, probes []*Probe) {
+	r := probes[i].Record
+	if r == nil || probes[i].Refusal != nil || r.State != StateOK {
 		return
 	}
-	if by := e.replacedBy(r, probes); by != (Instance{}) {
+	if by := e.replacedBy(i, probes); by != (Instance{}) {
 		st.state, st.heals = nodeReplaced, false
 		st.reason = fmt.Sprintf("%s, which is not listed here, is in use in its place (index %d, era %d)", by.Address, r.Index, by.Era)
 	}
 }
 
-// replacedBy returns the instance that is in use in place of a node, as the records of the others name it, if that is none of those
+// replacedBy returns the instance that is in use in place of node i, as the records of the others name it, if that is none of those
 // that were probed; zero: there is none.
-func (e *Engine) replacedBy(r *NodeRecord, probes []*Probe) Instance {
-	by := Instance{}
+func (e *Engine) replacedBy(i int, probes []*Probe) Instance {
+	r, by := probes[i].Record, Instance{}
 	for _, other := range probes {
 		if other == nil || other.Record == nil || other.Record.Cluster != r.Cluster {
 			continue
@@ -117,11 +117,13 @@ func (e *Engine) replacedBy(r *NodeRecord, probes []*Probe) Instance {
 			by = in[r.Index]
 		}
 	}
-	if by.Nonce == r.Instance {
-		return Instance{}
-	}
-	for _, other := range probes {
-		if other != nil && other.Record != nil && other.Record.Instance == by.Nonce {
+	for j, other := range probes {
+		if other == nil || other.Record == nil || other.Record.Instance != by.Nonce {
+			continue
+		}
+		// A server that was another's replica for a while has the other's nonce, in another place and, unless it is node i, under
+		// another index.
+		if e.peers[j].node.Name() == by.Address || j != i && other.Record.Index == r.Index {
 			return Instance{}
 		}
 	}

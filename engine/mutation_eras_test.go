@@ -300,9 +300,15 @@ var eraMutants = []mutant{
 		"TestScheduleTwoInstancesOfOneNode",
 	},
 	{
+		"a copy of a node's memory is another node", "era_standing.go",
+		` || j != i && other.Record.Index == r.Index {`,
+		` || true {`,
+		"TestACopyOfANodeReplacesItOnce",
+	},
+	{
 		"an era that was only marked replaces nobody", "era_standing.go",
-		"\tif by := e.replacedBy(r, probes); by != (Instance{}) {",
-		"\tif by := e.replacedBy(r, probes); true {",
+		"\tif by := e.replacedBy(i, probes); by != (Instance{}) {",
+		"\tif by := e.replacedBy(i, probes); true {",
 		"TestScheduleAbandonedMarkIsNotReplaced",
 	},
 	{

@@ -125,6 +125,30 @@ func TestScheduleDifferentNodeLists(t *testing.T) {
 	})
 }
 
+// The same where D was C's replica for a while, and so has its nonce.
+func TestACopyOfANodeReplacesItOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		old := s.playerOver(near)
+		old.declare(engine.Definition{Limit: 1})
+		time.Sleep(11 * time.Second)
+		d := enginetest.NewServer(t, "D")
+		d.Follow(s.c.Snapshot())
+		fresh := s.with(d, near)
+		time.Sleep(12 * time.Second)
+		if record(d).Instance != record(s.c).Instance {
+			t.Fatalf("D is %+v, C is %+v", record(d), record(s.c))
+		}
+		eras := fmt.Sprint(s.nodeEras(), record(d).Era)
+		time.Sleep(time.Minute)
+		if now := fmt.Sprint(s.nodeEras(), record(d).Era); now != eras {
+			t.Errorf("the eras were %s and are %s", eras, now)
+		}
+		if old.states() != "A up, B up, C replaced" || fresh.states() != "A up, B up, D up" {
+			t.Errorf("the nodes are %s, and %s", old.states(), fresh.states())
+		}
+	})
+}
+
 // Of two nodes of one list with one index, the overtaken one takes the free index: B has died, and C, which D had replaced, is listed in
 // its place. The era that C goes on in may be smaller than its last.
 func TestAnOvertakenNodeTakesTheFreeIndex(t *testing.T) {
