@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/permitd/permitd/engine"
 	"github.com/permitd/permitd/engine/enginetest"
 )
 
@@ -16,8 +18,7 @@ const erasFrom = 1_000_000
 
 // TestSimulationOfEras is TestSimulation with nodes that lose their memory, or its last part, that are restarted one by one and all
 // at once, follow another for a while, whose clocks jump, and one of which some replicas replace by another: of a minority at a time.
-// What clients are told is checked as ever; what
-// nodes remember is not, as a lease may be held by what others remember of it.
+// What clients are told is checked as ever; what nodes remember is not, as a lease may be held by what others remember of it.
 func TestSimulationOfEras(t *testing.T) {
 	if *simSeed < erasFrom { // else it is TestSimulation's, which plays any
 		playSeeds(t, erasFrom+*simSeed, erasShare)
@@ -178,23 +179,54 @@ func (w *world) healed() bool {
 			return false
 		}
 	}
-	views, replaced := 0, 0
 	for _, r := range w.replicas {
 		e := r.current.Load()
 		if e == nil {
 			continue
 		}
-		views++
 		_, nodes := e.Nodes()
-		if w.moved && nodes[common].State == "replaced" {
-			replaced++
+		if w.moved && nodes[common].State == replaced {
 			nodes = nodes[:common]
 		}
 		if !allUp(nodes) {
 			return false
 		}
 	}
-	return replaced == 0 || replaced < views
+	return !w.allReplaced()
+}
+
+// mixed reports whether replicas have different lists.
+func (w *world) mixed() bool {
+	return slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.moved != w.replicas[0].moved })
+}
+
+const replaced = "replaced" // what a node is that another list has another in place of
+
+// allReplaced reports whether the last node of every replica was replaced: by the one of the other list, which has come back when some
+// replicas still listed it. Then an operator has to decide.
+func (w *world) allReplaced() bool {
+	some := false
+	for _, r := range w.replicas {
+		if e := r.current.Load(); e != nil {
+			_, nodes := e.Nodes()
+			if nodes[w.plan.nodes-1].State != replaced {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// decide is what an operator does whose replicas all show a node as replaced.
+func (w *world) decide() {
+	if !w.allReplaced() {
+		return
+	}
+	e := w.replicas[0].current.Load()
+	if _, err := e.Readmit(w.plan.nodes-1, false, "simulation"); err != nil && !errors.Is(err, engine.ErrNotNeeded) {
+		w.check(fmt.Errorf("a node that was replaced is not readmitted: %w", err))
+	}
 }
 
 // inUse are the nodes that some replica counts.
@@ -234,6 +266,7 @@ func (w *world) heal() {
 		if !w.sleep(100 * time.Millisecond) {
 			return
 		}
+		w.decide()
 	}
 }
 

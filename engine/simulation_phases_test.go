@@ -88,9 +88,11 @@ func (w *world) calm() {
 	}
 	w.operators.Wait() // what they have begun may still be done
 	w.redeclare()
-	w.mu.Lock()
-	w.calmAt = w.now()
-	w.mu.Unlock()
+	if !w.mixed() { // else a node is away for some, for as long as they have their list
+		w.mu.Lock()
+		w.calmAt = w.now()
+		w.mu.Unlock()
+	}
 	d := newDice(w.plan.seed, "calm")
 	for end := w.now() + w.plan.calm; w.now() < end && w.sleep(d.upTo(momentMax)); {
 		w.look()
