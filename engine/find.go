@@ -201,6 +201,7 @@ func (e *Engine) howEnded(ctx context.Context, l *lease) error {
 		return err
 	}
 	if !f.mayLive(l.by) {
+		e.forgetEnded(l, f)
 		return f.ended()
 	}
 	err = ErrInProgress
@@ -253,8 +254,9 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 		return err
 	}
 	ours, parting := false, false
+	var l *lease
 	s.locked(func() {
-		if l := s.leases[id]; l != nil {
+		if l = s.leases[id]; l != nil {
 			ours, parting = l.catchUp(f), f.owner(l.by) == l.owner
 		}
 	})
@@ -264,11 +266,13 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 	case parting: // a part of it is being given back
 		return ErrInProgress
 	}
-	switch l, err := e.regain(ctx, s, f); {
+	switch again, err := e.regain(ctx, s, f); {
 	case errors.Is(err, errOver):
 		return ErrInProgress
-	case err == nil && l == nil:
-		e.forgetEnded(s, f, id)
+	case err == nil && again == nil:
+		if l != nil {
+			e.forgetEnded(l, f)
+		}
 		return f.ended()
 	default:
 		return err
@@ -276,10 +280,10 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 }
 
 // forgetEnded drops what this replica still has of a lease that the nodes have no more.
-func (e *Engine) forgetEnded(s *semaphore, f *found, id string) {
-	s.locked(func() {
-		if l := s.leases[id]; l != nil {
-			s.lose(l, f.lostBy())
+func (e *Engine) forgetEnded(l *lease, f *found) {
+	l.s.locked(func() {
+		if l.s.leases[l.id] == l {
+			l.s.lose(l, f.lostBy())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,13 +13,14 @@ import (
 // releasing is a release on its way to the nodes. Guarded by s.mu.
 type releasing struct {
 	s          *semaphore
+	l          *lease
 	op         *Release
 	until      time.Duration
 	terms      []int64      // by node: out of which memory it acknowledged
 	counted    []*int       // by node: where its acknowledgement is counted; nil: there is none yet
-	part       quorum.Slots // empty: all
+	rest       quorum.Slots // of a part: what it leaves, as far as is known here
 	acks, kept int
-	outdated   int           // nodes that still have slots of the part, under a later ver than was known, or have no record
+	outdated   int           // nodes that did not give the part back as it was meant: they have another ver, other slots, or no record
 	done       chan struct{} // closed when Q have acknowledged, or can not any more
 	closed     bool
 	err        error // set before done is closed
@@ -59,7 +61,10 @@ func (s *semaphore) release(l *lease, op *Release) *releasing {
 	}
 	n := len(s.e.peers)
 	rl := &releasing{
-		s: s, op: op, until: until, terms: make([]int64, n), counted: make([]*int, n), part: op.Slots, done: make(chan struct{}),
+		s: s, l: l, op: op, until: until, terms: make([]int64, n), counted: make([]*int, n), done: make(chan struct{}),
+	}
+	if len(op.Slots) > 0 {
+		rl.rest = l.slots
 	}
 	s.releasing[rl] = struct{}{}
 	for i := range s.e.peers {
@@ -80,8 +85,8 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	s.note(i, a)
 	switch {
 	case a.Err != nil:
-	case a.Says == SaysReleased && len(rl.part) > 0 && (a.Slots.Overlaps(rl.part) || len(a.Slots) == 0):
-		rl.count(i, a, &rl.outdated) // no tombstone bars a part: where there is no record, one may still come that has it
+	case a.Says == SaysReleased && len(rl.rest) > 0 && !rl.leaves(a):
+		rl.count(i, a, &rl.outdated)
 	case a.Says == SaysReleased:
 		rl.count(i, a, &rl.acks)
 	default:
@@ -102,6 +107,12 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	if s.unanswered[i] == 0 {
 		s.reconcileAt(i)
 	}
+}
+
+// leaves reports whether a node has left what the part was to leave, or what a later part of this replica's did. No tombstone bars a
+// part: where there is no record, one may still come that has it. mu is held.
+func (rl *releasing) leaves(a *Answer) bool {
+	return a.Ver == rl.op.Ver && a.Slots.Equal(rl.rest) || a.Ver == rl.l.ver && a.Slots.Equal(rl.l.slots)
 }
 
 // count counts a node's acknowledgement. Once all have acknowledged it the release is over: whoever forgets it then is told by
@@ -177,7 +188,7 @@ func (e *Engine) giveBack(ctx context.Context, name, capability string, keep int
 	if keep < 0 {
 		return Released{}, &InvalidError{Field: "keep", Detail: "must not be negative"}
 	}
-	for range 2 {
+	for _, sure := range []bool{false, true} {
 		s := e.known(name)
 		if s == nil {
 			return e.releaseFound(ctx, name, id, keep, own)
@@ -187,7 +198,7 @@ func (e *Engine) giveBack(ctx context.Context, name, capability string, keep int
 			s.unlock()
 			return e.releaseFound(ctx, name, id, keep, own)
 		}
-		rd, err := e.releaseKnown(ctx, l, keep, own)
+		rd, err := e.releaseKnown(ctx, l, keep, own, sure)
 		if own && err == ErrInProgress { // it is somebody else's by now
 			s.locked(func() {
 				if s.leases[id] == l {
@@ -199,7 +210,9 @@ func (e *Engine) giveBack(ctx context.Context, name, capability string, keep int
 		if err != errOutdated {
 			return rd, err
 		}
-		if err := e.howEnded(ctx, l); err != nil {
+		if err := e.howEnded(ctx, l); errors.Is(err, ErrLeaseReleased) {
+			return e.releaseFound(ctx, name, id, keep, own) // it answers as the first release did
+		} else if err != nil {
 			return Released{}, err
 		}
 	}
@@ -211,8 +224,9 @@ func (l *lease) isOverHere(now time.Duration) bool {
 	return now >= l.end && (l.r == nil || !l.r.ask.Kept)
 }
 
-// releaseKnown releases a lease of this replica. s.mu is held, and let go.
-func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int, own bool) (Released, error) {
+// releaseKnown releases a lease of this replica. sure says that it has just asked the nodes how much is held: another replica may have
+// given a part of it back. errOutdated: the nodes are to be asked. s.mu is held, and let go.
+func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int, own, sure bool) (Released, error) {
 	s := l.s
 	if l.renewal != nil && l.first { // its holder has not even heard of it
 		s.unlock()
@@ -220,6 +234,9 @@ func (e *Engine) releaseKnown(ctx context.Context, l *lease, keep int, own bool)
 	}
 	if keep > 0 && keep >= l.weight {
 		defer s.unlock()
+		if keep == l.weight && !sure {
+			return Released{}, errOutdated
+		}
 		return leaves(l.id, keep, l.weight)
 	}
 	now := e.cfg.Now()

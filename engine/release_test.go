@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,60 @@ func TestAPartIsGivenBackAndTheLowestSlotsStay(t *testing.T) {
 		r2.acquire(engine.Ask{Permits: 5})
 		if renewed, err := r1.renew(l, 0).verdict(); err != nil || renewed.Weight != 1 || renewed.Requested != 6 || renewed.Fence != l.Fence {
 			t.Errorf("renewed it is %+v, %v", renewed, err)
+		}
+	})
+}
+
+// A replica that has not heard of a part that was given back through another one says what is held all the same.
+func TestAPartIsAnsweredByWhatTheNodesHold(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		gone, keep int    // what is kept elsewhere first, and then here
+		want       string // what is said here
+		left       string // what is held then
+	}{
+		{"more than is held", 1, 2, "2 is more than the 1 that are held", "0"},
+		{"as much as was held", 1, 4, "4 is more than the 1 that are held", "0"},
+		{"as much as is held", 2, 2, "held: 2", "0-1"},
+		{"less than is held", 3, 1, "held: 1", "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				a, b := s.player(), s.player()
+				a.declare(engine.Definition{Limit: 4})
+				l := a.acquire(engine.Ask{Permits: 4})
+				b.release(l, c.gone)
+				got, err := a.Release(t.Context(), db, l.Capability, c.keep)
+				says := fmt.Sprintf("held: %d", got.Weight)
+				if wrong, ok := errors.AsType[*engine.InvalidError](err); ok {
+					says = wrong.Detail
+				} else if err != nil {
+					t.Error(err)
+				}
+				if says != c.want {
+					t.Errorf("it said %q; want %q", says, c.want)
+				}
+				synctest.Wait()
+				s.everywhere(l.ID, c.left, s.a, s.b, s.c)
+			})
+		})
+	}
+}
+
+// A part of what was released through another replica is answered as the release was.
+func TestAPartOfWhatWasReleasedElsewhereIsReleased(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		a, b := s.player(), s.player()
+		a.declare(engine.Definition{Limit: 4})
+		for _, keep := range []int{1, 4} {
+			l := a.acquire(engine.Ask{Permits: 4})
+			b.release(l, 0)
+			for _, keep := range []int{keep, 0} {
+				if got, err := a.Release(t.Context(), db, l.Capability, keep); err != nil || got != (engine.Released{ID: l.ID, Again: true}) {
+					t.Errorf("keeping %d: %+v, %v", keep, got, err)
+				}
+			}
+			s.empty()
 		}
 	})
 }
