@@ -65,7 +65,19 @@ func judge(p *engine.Probe, info map[string]string) {
 		p.Fatal = true
 		return
 	}
+	if r := p.Record; r != nil && r.RunID == p.RunID && hadNoMaster(info) {
+		p.Replid = r.Replid
+	}
 	p.Refusal = mismatch(p)
+}
+
+// hadNoMaster reports whether a server has not followed another since it took the master_replid that it has. It takes a new one also when a
+// replica attaches where there was none (a backup by redis-cli --rdb is one), and an hour (repl-backlog-ttl) after the last has gone: its
+// memory is its own. One that has followed keeps the id of then beside. (A server that followed another unseen, longer than that hour ago,
+// has the record of the other, with its run_id, unless that had followed it before.)
+func hadNoMaster(info map[string]string) bool {
+	before := info["master_replid2"]
+	return before != "" && strings.Trim(before, "0") == ""
 }
 
 // versionMin is the oldest Redis whose scripts say in their first line what they are for.

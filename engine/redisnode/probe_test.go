@@ -33,7 +33,16 @@ func TestAProbeSaysWhyANodeDoesNotCount(t *testing.T) {
 		"a newer format":            {record: with(func(r *engine.NodeRecord) { r.Format = 2 }), want: "format 2, this version of permitd knows 1", fatal: true},
 		"restarted":                 {record: with(func(r *engine.NodeRecord) { r.RunID = "old" }), want: "restarted"},
 		"another's replica between": {record: with(func(r *engine.NodeRecord) { r.Replid = "old" }), want: "replica meanwhile"},
-		"frozen":                    {record: with(func(r *engine.NodeRecord) { r.State = engine.StateFrozen }), want: "frozen"},
+		"a replica attached": {
+			record: with(func(r *engine.NodeRecord) { r.Replid = "old" }), info: map[string]string{"master_replid2": strings.Repeat("0", 40)},
+		},
+		"another's replica, as it keeps beside": {
+			record: with(func(r *engine.NodeRecord) { r.Replid = "old" }), info: map[string]string{"master_replid2": "0123"}, want: "replica meanwhile",
+		},
+		"restarted, and a replica attached": {
+			record: with(func(r *engine.NodeRecord) { r.RunID = "old" }), info: map[string]string{"master_replid2": "00"}, want: "restarted",
+		},
+		"frozen": {record: with(func(r *engine.NodeRecord) { r.State = engine.StateFrozen }), want: "frozen"},
 		"suspended": {
 			record: with(func(r *engine.NodeRecord) { r.State, r.Reason = engine.StateSuspended, "its clock jumped" }),
 			want:   "suspended: its clock jumped",
@@ -53,7 +62,11 @@ func TestAProbeSaysWhyANodeDoesNotCount(t *testing.T) {
 		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) || p.Fatal != test.fatal {
 			t.Errorf("%s: refused with %q, fatal %v; want %q, %v", name, got, p.Fatal, test.want, test.fatal)
 		}
-		if p.RunID != "run" || p.Replid != "repl" || !p.Durable {
+		replid := "repl"
+		if name == "a replica attached" {
+			replid = "old"
+		}
+		if p.RunID != "run" || p.Replid != replid || !p.Durable {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}

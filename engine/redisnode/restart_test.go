@@ -2,6 +2,7 @@ package redisnode_test
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,30 @@ func TestAReplicaIsAMistakeAndOneThatIsAMasterAgainDoesNotCount(t *testing.T) {
 		t.Errorf("saw %+v", p)
 	}
 	s.staysOut("replica meanwhile")
+}
+
+func TestANodeThatGetsAReplicaGoesOn(t *testing.T) {
+	t.Parallel()
+	s, server := serving(t)
+	replid := func() string {
+		text := admin(t, server).Info(t.Context(), "replication").Val()
+		_, id, _ := strings.Cut(text, "master_replid:")
+		id, _, _ = strings.Cut(id, "\r\n")
+		return id
+	}
+	before := replid()
+	host, port, _ := net.SplitHostPort(server.Addr())
+	must(t, admin(t, redistest.Start(t)).ReplicaOf(t.Context(), host, port).Err())
+	for deadline := time.Now().Add(within); replid() == before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no replica attached")
+		}
+	}
+	looks := s.seen()
+	if p := s.awaitProbe(looks, "a look", anyProbe); p.Refusal != nil {
+		t.Errorf("it is refused: %v", p.Refusal)
+	}
+	s.want(engine.SaysGranted, s.do(s.claim(db, "M")))
 }
 
 func TestAPausedServerCostsItsCallsTheNodeTimeoutAndNoMore(t *testing.T) {
