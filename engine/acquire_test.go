@@ -324,6 +324,54 @@ func TestBeyondMaxWaitersRequestsFailAtOnce(t *testing.T) {
 	})
 }
 
+func TestWaitersOfAnotherReplicaCountAgainstMaxWaiters(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 1, MaxWaiters: 1})
+		r1.acquire(engine.Ask{})
+		first := r1.ask(engine.Ask{Wait: time.Minute})
+		first.mustWait()
+		for range 3 {
+			if l := r2.ask(engine.Ask{Wait: time.Minute}).look(); !errors.Is(l.err, engine.ErrTooManyWaiters) {
+				t.Errorf("at the other replica it was told: %s %v", l.told, l.err)
+			}
+		}
+		first.Cancel()
+		time.Sleep(time.Millisecond)
+		r2.ask(engine.Ask{Wait: time.Minute}).mustWait()
+	})
+}
+
+// Whoever asks again with its key stands where it stood, also where the nodes were away for a moment.
+func TestAPlaceOutlastsAMomentWithoutAQuorum(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		held := r1.acquire(engine.Ask{})
+		first := r1.ask(engine.Ask{Wait: time.Minute, Key: "first"})
+		time.Sleep(time.Millisecond)
+		second := r1.ask(engine.Ask{Wait: time.Minute, Key: "second"})
+		second.mustWait()
+		r1.ways[0].Disconnect()
+		r1.ways[1].Disconnect()
+		time.Sleep(2 * time.Second)
+		for _, r := range []*asked{first, second} {
+			if l := r.look(); !errors.Is(l.err, engine.ErrQuorumUnavailable) {
+				t.Errorf("it was told: %s %v", l.told, l.err)
+			}
+		}
+		r1.ways[0].Connect()
+		r1.ways[1].Connect()
+		time.Sleep(2 * time.Second)
+		second = r1.ask(engine.Ask{Wait: time.Minute, Key: "second"})
+		first = r1.ask(engine.Ask{Wait: time.Minute, Key: "first"})
+		r1.release(held, 0)
+		time.Sleep(100 * time.Millisecond)
+		first.mustHold()
+		second.mustWait()
+	})
+}
+
 func TestASemaphoreIsCreatedOnFirstUse(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1, r2 := s.player(), s.player()

@@ -52,6 +52,7 @@ type Request struct {
 	over     uint64 // bit i: node i refused its last claim because of a slot beyond the limit
 	losses   int    // claims in a row that some nodes granted and no quorum did
 	rest     time.Duration
+	joins    bool          // it stands in no place of before
 	claimed  bool          // it has claimed before
 	claims   int           // how often
 	sizes    int           // how often it has looked how much is free
@@ -142,6 +143,7 @@ func (s *semaphore) admit(r *Request) {
 	}
 	now := s.e.cfg.Now()
 	resumes := r.order.Arrival != 0
+	r.joins = !resumes && r.ask.Wait > 0
 	if !resumes {
 		r.order.Arrival = s.e.arrival() - int64(r.ask.Priority)*int64(s.def.Definition.PriorityStep/time.Microsecond)
 	}

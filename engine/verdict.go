@@ -50,6 +50,11 @@ func (s *semaphore) refused(a *attempt) {
 		s.read() // its bound was read under another definition
 	}
 	s.noteBeyond(a)
+	if r.joins && r.claims == 1 && s.elsewhere > 0 && s.line.ahead(r)+s.elsewhere >= s.def.Definition.MaxWaiters {
+		s.leaves(r)
+		r.fail(ErrTooManyWaiters) // they wait at other replicas, which it did not know when it came
+		return
+	}
 	if r.ask.AllFree && !r.judged && r.sizes < sizesMax && s.freeSeen > 0 { // others have taken some of it
 		s.leaves(r)
 		s.size(r)
@@ -200,6 +205,7 @@ func (s *semaphore) claimAnew(r *Request) {
 // unreachable ends a request of which fewer than Q nodes have heard. mu is held.
 func (s *semaphore) unreachable(r *Request) {
 	if r.phase == waiting {
+		s.keepPlace(r)
 		s.line.leave(r)
 		r.fail(ErrQuorumUnavailable)
 	}

@@ -56,7 +56,7 @@ func (s *Server) mayEnter(r *http.Request) error {
 // handler serves a request of who.
 type handler func(c echo.Context, who *principal) error
 
-// needs lets those in whose token has a scope, and of each principal only so many at once. Giving back is never held
+// needs lets those in whose token has a scope, and of each principal only so many of a scope at once. Giving back is never held
 // up.
 func (s *Server) needs(scope string, h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -65,7 +65,7 @@ func (s *Server) needs(scope string, h handler) echo.HandlerFunc {
 			return err
 		}
 		if scope != scopeHolder && scope != scopeNone {
-			underWay, err := s.busy.enter(who.name, s.cfg.MaxRequests)
+			underWay, err := s.busy.enter(asker{who.name, scope}, s.cfg.MaxRequests)
 			if err != nil {
 				return err
 			}

@@ -109,6 +109,27 @@ func TestAddressesAreThoseThatTrustedProxiesTell(t *testing.T) {
 	}
 }
 
+func TestThoseWhoWaitKeepNobodyFromOperating(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) { c.MaxRequests = 1 })
+	s.declare(t, "db", 1)
+	s.request("POST", "/v1/semaphores/db/acquire", "ttl=1m")
+	waited := make(chan int, 1)
+	go func() { waited <- s.request("POST", "/v1/semaphores/db/acquire", "wait=1m").Code }()
+	eventually(t, "it waits", func() bool {
+		return members(t, s.request("GET", "/v1/semaphores/db", ""))["status"].(map[string]any)["waiting"] == 1.0
+	})
+	if w := s.request("POST", "/v1/semaphores/db/acquire", ""); w.Code != 429 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := s.request("PATCH", "/v1/semaphores/db", `{"limit":2}`); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if code := <-waited; code != 200 {
+		t.Error(code)
+	}
+}
+
 func TestAPrincipalHasOnlySoManyRequestsUnderWay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(c *Config) { c.Tokens, c.MaxRequests = newTokens(t, fileOfTokens), 2 })
@@ -134,7 +155,7 @@ func TestAPrincipalHasOnlySoManyRequestsUnderWay(t *testing.T) {
 			t.Error(code)
 		}
 	}
-	if n := s.busy.of("ci").Load(); n != 0 {
+	if n := s.busy.of(asker{"ci", scopeLease}).Load(); n != 0 {
 		t.Errorf("%d are under way", n)
 	}
 }
