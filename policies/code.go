@@ -6,6 +6,8 @@ import "fmt"
 const (
 	opCall         = 0x10
 	opCallIndirect = 0x11
+	opGlobalGet    = 0x23
+	opGlobalSet    = 0x24
 	prefixBulk     = 0xfc
 	prefixVector   = 0xfd
 )
@@ -66,11 +68,11 @@ func operandsOf(spans []span, op uint32) operands {
 	return unknown
 }
 
-// instruction reads one, and tells its byte and a number: of a call which function, behind prefixBulk which instruction.
+// instruction reads one, and tells its byte and a number: of a call which function, which global, behind prefixBulk which instruction.
 func (r *reader) instruction() (op byte, which uint32) {
 	op = r.byte()
 	switch op {
-	case opCall:
+	case opCall, opGlobalGet, opGlobalSet:
 		which = r.u32()
 	case prefixBulk:
 		which = r.u32()

@@ -48,7 +48,7 @@ func compileChild(in io.Reader, out io.Writer, directory string) int {
 		fmt.Fprintln(out, err)
 		return childBroken
 	}
-	wasm, err := io.ReadAll(io.LimitReader(in, rewrittenMax))
+	wasm, err := io.ReadAll(io.LimitReader(in, rewrittenMax+ModuleMax))
 	if err != nil {
 		fmt.Fprintln(out, err)
 		return childBroken

@@ -19,10 +19,10 @@ const (
 	elementsMax   = 65_536 // in all element segments
 	importsMax    = 64
 	exportsMax    = 256
-	dataMax       = 65_536 // segments
-	bulkBytesMax  = 512    // bytes 0xFC in a function's body
-	rewrittenMax  = 3 * ModuleMax
-	descriptorMax = 128 // bytes of a module's own words in a refusal
+	dataMax       = 65_536        // segments
+	bulkBytesMax  = 512           // bytes 0xFC in a function's body
+	rewrittenMax  = 2 * ModuleMax // of code
+	descriptorMax = 128           // bytes of a module's own words in a refusal
 )
 
 // Limits of what goes in and out of a module.

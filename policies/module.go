@@ -8,6 +8,7 @@ type module struct {
 	imports   []imported
 	functions []uint32 // the types of those defined here
 	memory    *memorySize
+	globals   uint32
 	exports   []exported
 	start     bool
 	sections  []section // without custom ones

@@ -107,18 +107,18 @@ func (m *module) read(wasm []byte, s section) *Refusal {
 	case sectionMemory:
 		m.readMemory(r)
 	case sectionGlobal:
-		readGlobals(r)
+		m.readGlobals(r)
 	case sectionExport:
 		m.readExports(r)
 	case sectionStart:
 		r.u32()
 		m.start = true
 	case sectionElement:
-		readElements(r)
+		m.readElements(r)
 	case sectionCode:
 		m.readCode(r)
 	case sectionData:
-		readData(r)
+		m.readData(r)
 	case sectionDataCount:
 		r.u32() // the segments are counted where they are
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,14 @@ func TestWhatIsRefusedIsRefusedAtItsStage(t *testing.T) {
 		{"a table of references", raw(sec(sectionTable, []byte{1, 0x6f, 0, 1})), StageSections, "0x6f"},
 		{"a memory of 17 MiB", raw(sec(sectionMemory, cat([]byte{1, 0}, u(257)))), StageMemory, "257 pages"},
 		{"a shared memory", raw(sec(sectionMemory, []byte{1, 3, 1, 1})), StageSections, "flags 0x3"},
+		{"calls that grow beyond what is compiled", with(func(w *wasm) {
+			evaluate(w)
+			for range 30 {
+				w.function(funcType{}, bytes.Repeat(callTo(0), 32_000))
+			}
+		}), StageLimits, "more than 16777216 bytes of code"},
+		{"a global behind the last, where the rewriting has its own", with(func(w *wasm) { evaluate(w); w.function(funcType{}, i32c(1), []byte{opGlobalSet, 0}) }), StageSections, "global 0"},
+		{"an export of that global", with(func(w *wasm) { evaluate(w); w.export("g", kindGlobal, 0) }), StageSections, "global 0"},
 		{"an instruction about references", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0xd2, 0}, drop) }), StageSections, "0xd2"},
 		{"an operation on tables of references", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0xfc, 0x10, 0}, drop) }), StageSections, "0xfc"},
 		{"an instruction that goes on behind its body", with(func(w *wasm) { evaluate(w); w.function(funcType{}, []byte{0x44}) }), StageSections, "1 bytes"},
@@ -176,29 +185,54 @@ func TestCustomSectionsAreNotCompiled(t *testing.T) {
 
 func TestCodeLooksAtTheDeadlineWhereItMayRunLong(t *testing.T) {
 	t.Parallel()
-	const theirs = 2 // functions of the host
+	w := &rewriting{module: &module{globals: 3}, theirs: 2, tick: []byte("TICK")}
+	const T = "TICK"
 	L := string(look[:])
 	fill, longCall := "\xfc\x0b\x00", "\x10\x82\x80\x00"
 	for _, c := range []struct{ name, code, want string }{
 		{"a constant", "\x41\x01\x1a", "\x41\x01\x1a"},
-		{"a call", "\x10\x02\x01", L + "\x10\x02" + L + "\x01"},
-		{"a call with a long number", longCall, L + longCall + L},
-		{"a call of the host", "\x10\x01\x01", L + "\x10\x01\x01"},
-		{"an indirect call", "\x11\x00\x00", L + "\x11\x00\x00" + L},
+		{"a call", "\x10\x02\x01", T + "\x10\x02" + T + "\x01"},
+		{"a call with a long number", longCall, T + longCall + T},
+		{"a call of the host", "\x10\x01\x01", T + "\x10\x01\x01"},
+		{"an indirect call", "\x11\x00\x00", T + "\x11\x00\x00" + T},
 		{"a fill", "\x01" + fill + fill, "\x01" + L + fill + L + fill},
 		{
 			"a copy, an init and those of tables", "\xfc\x0a\x00\x00\xfc\x08\x07\x00\xfc\x0c\x00\x00\xfc\x8e\x00\x00\x00",
 			L + "\xfc\x0a\x00\x00" + L + "\xfc\x08\x07\x00" + L + "\xfc\x0c\x00\x00" + L + "\xfc\x8e\x00\x00\x00",
 		},
 		{"a dropped segment", "\xfc\x09\x00\xfc\x0d\x00", "\xfc\x09\x00\xfc\x0d\x00"},
-		{"constants that look like calls", "\x42\x10\x41\x11\x44\xfc\x0b\x00\xfc\x0b\x00\xfc\x0b", L + "\x42\x10\x41\x11\x44\xfc\x0b\x00\xfc\x0b\x00\xfc\x0b"},
-		{"a vector that looks like calls", "\xfd\x0c" + strings.Repeat("\x10", 16), L + "\xfd\x0c" + strings.Repeat("\x10", 16)},
-		{"a call behind a vector", "\xfd\x80\x01\x10\x02", L + "\xfd\x80\x01\x10\x02" + L},
-		{"a call that a vector hides from whoever reads its number to the end", "\xfd\x80\x10\x02", L + "\xfd\x80\x10\x02" + L},
+		{"constants that look like calls", "\x42\x10\x41\x11\x44\xfc\x0b\x00\xfc\x0b\x00\xfc\x0b", T + "\x42\x10\x41\x11\x44\xfc\x0b\x00\xfc\x0b\x00\xfc\x0b"},
+		{"a vector that looks like calls", "\xfd\x0c" + strings.Repeat("\x10", 16), T + "\xfd\x0c" + strings.Repeat("\x10", 16)},
+		{"a call behind a vector", "\xfd\x80\x01\x10\x02", T + "\xfd\x80\x01\x10\x02" + T},
+		{"a call that a vector hides from whoever reads its number to the end", "\xfd\x80\x10\x02", T + "\xfd\x80\x10\x02" + T},
 	} {
 		r := &reader{bytes: []byte(c.code)}
-		if got := string(rewriteBody(nil, r, theirs)); got != c.want || !r.ok() {
+		if got := string(w.body(nil, r)); got != c.want || !r.ok() {
 			t.Errorf("%s: %x, want %x; %v", c.name, got, c.want, r.refusal)
+		}
+	}
+}
+
+func TestTicksCountInAGlobalBehindThoseOfTheModule(t *testing.T) {
+	t.Parallel()
+	mine := cat([]byte{typeI64, 1}, i64(5), []byte{0x0b})
+	for _, globals := range [][][]byte{nil, {mine}, slices.Repeat([][]byte{mine}, 200)} {
+		wasm := policyOf(func(w *wasm) [][]byte {
+			w.globals = globals
+			return [][]byte{callTo(w.function(funcType{}, nil)), i64(7)}
+		})
+		_, rewritten, refusal := inspect(wasm)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		m, refusal := scan(rewritten)
+		if refusal != nil || int(m.globals) != len(globals)+1 || bytes.Count(rewritten, tick(uint32(len(globals)))) != 2 {
+			t.Errorf("%d globals became %d, with %d ticks; %v", len(globals), m.globals, bytes.Count(rewritten, tick(uint32(len(globals)))), refusal)
+		}
+		h := newHost(t, Config{})
+		put(t, h, "p", wasm)
+		if d := ask(t, h, &Binding{Policy: "p"}, 1); d.Weight != 7 {
+			t.Errorf("%+v", d)
 		}
 	}
 }
@@ -218,7 +252,7 @@ func FuzzScan(f *testing.F) {
 			}
 			return
 		}
-		if len(rewritten) > 3*len(wasm)+len(m.bodies)*(len(look)+5)+100 {
+		if len(rewritten) > 15*len(wasm)+len(m.bodies)*(len(tick(m.globals))+5)+100 {
 			t.Errorf("%d bytes became %d", len(wasm), len(rewritten))
 		}
 		again, _, refusal := inspect(rewritten)
@@ -231,7 +265,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzRewrite looks whether the compiler and we read instructions alike: what it takes it must take rewritten, too.
+// FuzzRewrite looks whether the compiler and we read instructions alike: it takes what is rewritten exactly if it takes what was uploaded.
 func FuzzRewrite(f *testing.F) {
 	for _, code := range []string{
 		"\x00", "\x10\x00\x41\x80\x10\x1a", "\x41\x00\x41\x00\x41\x00\xfc\x0b\x00\x10\x01", "\x41\x00\x11\x00\x00", "\x41\x00\xfd\x0f\xfd\x80\x01\x1a\x10\x01",
@@ -267,8 +301,8 @@ func FuzzRewrite(f *testing.F) {
 		if refusal != nil {
 			return
 		}
-		if after := takes(rewritten); before == nil && after != nil {
-			t.Errorf("%x is taken, but not rewritten: %v", code, after)
+		if after := takes(rewritten); (before == nil) != (after == nil) {
+			t.Errorf("%x: %v, rewritten: %v", code, before, after)
 		}
 	})
 }

@@ -108,11 +108,12 @@ func (m *module) readMemory(r *reader) {
 	}
 }
 
-func readGlobals(r *reader) {
+func (m *module) readGlobals(r *reader) {
 	for range r.count("globals", globalsMax) {
 		checkValueType(r, r.byte())
 		r.byte() // mutable or not
-		readConstant(r)
+		m.readConstant(r)
+		m.globals++
 		if !r.ok() {
 			return
 		}
@@ -121,15 +122,26 @@ func readGlobals(r *reader) {
 
 func (m *module) readExports(r *reader) {
 	for range r.count("exports", exportsMax) {
-		m.exports = append(m.exports, exported{r.name(), r.byte(), r.u32()})
+		e := exported{r.name(), r.byte(), r.u32()}
+		if e.kind == kindGlobal {
+			m.checkGlobal(r, e.index)
+		}
+		m.exports = append(m.exports, e)
 		if !r.ok() {
 			return
 		}
 	}
 }
 
+// checkGlobal refuses a global that there is not: behind those of a module stands one that the rewriting adds.
+func (m *module) checkGlobal(r *reader, index uint32) {
+	if index >= m.globals {
+		r.malformed(fmt.Sprintf("global %d", index), fmt.Sprintf("one of %d", m.globals))
+	}
+}
+
 // readConstant reads an expression that sets a global or says where a segment goes.
-func readConstant(r *reader) {
+func (m *module) readConstant(r *reader) {
 	switch op := r.byte(); op {
 	case 0x41: // i32.const
 		r.leb(5)
@@ -139,8 +151,8 @@ func readConstant(r *reader) {
 		r.take(4)
 	case 0x44: // f64.const
 		r.take(8)
-	case 0x23: // global.get
-		r.u32()
+	case opGlobalGet:
+		m.checkGlobal(r, r.u32())
 	case 0xfd: // v128.const
 		if sub := r.u32(); sub != 12 {
 			r.malformed(fmt.Sprintf("instruction 0xfd %d", sub), "a constant")
@@ -155,7 +167,7 @@ func readConstant(r *reader) {
 }
 
 // readElements reads the segments of a table. Flags: 1 passive or declared, 2 with a table or declared, 4 expressions.
-func readElements(r *reader) {
+func (m *module) readElements(r *reader) {
 	all := 0
 	for range r.count("element segments", elementsMax) {
 		flags := r.u32()
@@ -167,7 +179,7 @@ func readElements(r *reader) {
 			r.u32()
 		}
 		if flags&1 == 0 {
-			readConstant(r)
+			m.readConstant(r)
 		}
 		if flags != 0 {
 			if kind := r.byte(); kind != 0 {
@@ -232,15 +244,15 @@ func checkBulk(r *reader, b body, i int) {
 }
 
 // readData reads data segments. Flags: 1 passive, 2 with a memory.
-func readData(r *reader) {
+func (m *module) readData(r *reader) {
 	for range r.count("data segments", dataMax) {
 		switch flags := r.u32(); flags {
 		case 0:
-			readConstant(r)
+			m.readConstant(r)
 		case 1:
 		case 2:
 			r.u32()
-			readConstant(r)
+			m.readConstant(r)
 		default:
 			r.malformed(fmt.Sprintf("a data segment with flags %d", flags), "0, 1 or 2")
 		}

@@ -86,12 +86,12 @@ func bulk(w *wasm, operation ...[]byte) []byte {
 	return bytes.Repeat(cat(operation...), 500)
 }
 
-// unwinding calls itself n deep, and works on each way back.
-func unwinding(w *wasm, n int64, work []byte) []byte {
+// deep calls itself n deep, and works before each call, on the way down, and behind it, on the way back.
+func deep(w *wasm, n int64, down, back []byte) []byte {
 	self := len(w.imports) + len(w.functions)
 	w.function(funcType{i64x1, ""},
 		localGet(0), []byte{0x50, 0x04, 0x40, 0x0f, 0x0b}, // if n == 0 return
-		localGet(0), i64(1), []byte{0x7d}, callTo(self), work)
+		down, localGet(0), i64(1), []byte{0x7d}, callTo(self), back)
 	return cat(i64(n), callTo(self))
 }
 
@@ -119,8 +119,9 @@ func TestCodeWithoutLoopsStopsAtTheDeadlineAndHoldsUpNoCollector(t *testing.T) {
 		}),
 		"fills":                  moodyLoop(func(w *wasm) []byte { return bytes.Repeat(callTo(w.function(funcType{}, bulk(w, fill))), 1000) }),
 		"moves":                  moodyLoop(func(w *wasm) []byte { return bytes.Repeat(callTo(w.function(funcType{}, bulk(w, move))), 1000) }),
-		"moves on the way back":  moodyLoop(func(w *wasm) []byte { return unwinding(w, 1000, bulk(w, move)) }),
-		"stores on the way back": moodyLoop(func(w *wasm) []byte { return unwinding(w, 200_000, stores) }),
+		"moves on the way back":  moodyLoop(func(w *wasm) []byte { return deep(w, 1000, nil, bulk(w, move)) }),
+		"stores on the way down": moodyLoop(func(w *wasm) []byte { return deep(w, 200_000, stores, nil) }),
+		"stores on the way back": moodyLoop(func(w *wasm) []byte { return deep(w, 200_000, nil, stores) }),
 	} {
 		put(t, h, name, wasm)
 		stopsInTime(t, name, func() Decision { return ask(t, h, &Binding{Policy: name}, askLoop) })

@@ -190,7 +190,7 @@ func TestMemoryGrowsToItsCapAndNoFurther(t *testing.T) {
 func TestAnInstanceDoesNotKeepTheStackOfADeepRecursion(t *testing.T) {
 	// Not parallel: it measures the memory of the whole process.
 	h := newHost(t, Config{Engine: Compiler})
-	put(t, h, "p", moodyLoop(func(w *wasm) []byte { return unwinding(w, 300_000, nil) }))
+	put(t, h, "p", moodyLoop(func(w *wasm) []byte { return deep(w, 300_000, nil, nil) }))
 	v := h.policy("p").acquire()
 	defer v.release()
 	memory := func() int64 {
