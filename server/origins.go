@@ -64,6 +64,13 @@ func (s *Server) servesHost(host string) bool {
 	if !s.cfg.LocalOnly && len(s.cfg.AllowHosts) == 0 {
 		return true
 	}
+	if last := s.lastHost.Load(); last != nil && *last == host {
+		return true
+	}
 	name := hostName(host)
-	return localHost(name) || slices.ContainsFunc(s.cfg.AllowHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
+	served := localHost(name) || slices.ContainsFunc(s.cfg.AllowHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
+	if served {
+		s.lastHost.Store(new(host))
+	}
+	return served
 }

@@ -64,9 +64,12 @@ type Server struct {
 	topics  topics
 	origins *http.CrossOriginProtection
 	ids     requestIDs
-	taken   connectionCount
-	busy    inFlight
-	done    sharedRecent // what operators ended, by what they asked for
+
+	lastHost atomic.Pointer[string] // a Host header that was served: most requests have the same; nil: none was yet
+
+	taken connectionCount
+	busy  inFlight
+	done  sharedRecent // what operators ended, by what they asked for
 
 	policies       *policies.Host // nil: there are none
 	policiesWanted chan struct{}  // capacity 1: look what is in force

@@ -259,6 +259,7 @@ func (o *opening) makeSecond(state *State, journals []int) error {
 	}
 	j.wholeNow()
 	if err := j.name(); err != nil {
+		o.store.second = nil // it is closed
 		return err
 	}
 	for _, old := range journals {

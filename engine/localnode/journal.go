@@ -96,18 +96,25 @@ func (j *journal) create(number int, older bool) (*journal, error) {
 	return fresh, nil
 }
 
-// name lets a file be found when the directory is opened again: it is in force.
+// name lets a file be found when the directory is opened again: from then on it is in force. After an error it is not, and closed.
 func (j *journal) name() error {
 	path := filepath.Join(j.dir, journalName(j.number))
+	if err := j.file.Close(); err != nil { // not every system renames a file that is open
+		return err
+	}
 	if err := os.Rename(path+freshEnd, path); err != nil {
 		return err
 	}
-	if !j.sync {
-		return nil
-	}
-	err := syncDirectory(j.dir)
+	f, err := os.OpenFile(path, os.O_RDWR, fileMode)
 	if err != nil {
-		err = errors.Join(err, os.Remove(path))
+		return errors.Join(err, os.Remove(path))
+	}
+	j.file = f
+	if j.sync {
+		err = syncDirectory(j.dir)
+	}
+	if err != nil {
+		err = errors.Join(err, f.Close(), os.Remove(path))
 	}
 	return err
 }
@@ -119,7 +126,7 @@ func (j *journal) turnOver() error {
 		return err
 	}
 	if err := fresh.name(); err != nil {
-		return errors.Join(err, fresh.close())
+		return err
 	}
 	_ = j.append(append(j.frame(), changeNext)) // only in case somebody removes the new file, which is in force by now
 	_ = j.close()                               // nobody waits for what is written to it

@@ -101,8 +101,7 @@ func (d *desk) reads(t *testing.T) ([]string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, entries, err := readJournal(d.journal.dir, numbers[len(numbers)-1])
-	return sorted(entries), err
+	return readOf(d.journal.dir, numbers[len(numbers)-1])
 }
 
 func (d *desk) is(t *testing.T, want []string) {
@@ -276,6 +275,42 @@ func TestAWriteThatFailsLeavesTheJournalAsItWas(t *testing.T) {
 	if gone.serial != 0 {
 		t.Errorf("what is gone has still the serial %d", gone.serial)
 	}
+}
+
+func TestWhileANewFileCanNotBeBegunNothingIsWrittenAndNothingLost(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{journalName(2) + freshEnd, journalName(2)} {
+		d, _ := filled(t)
+		want := d.want()
+		d.journal.turnAt = 0
+		inTheWay := filepath.Join(d.journal.dir, name, "directory")
+		if err := os.MkdirAll(inTheWay, dirMode); err != nil {
+			t.Fatal(err)
+		}
+		d.add("z")
+		for range 2 {
+			if err := d.journal.write(d.changes); err == nil {
+				t.Errorf("it was written, in spite of %s", name)
+			}
+			if got, err := readOf(d.journal.dir, 1); err != nil || !slices.Equal(got, want) {
+				t.Errorf("with %s in the way: %d entries, want %d, error %v", name, len(got), len(want), err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Dir(inTheWay)); err != nil {
+			t.Fatal(err)
+		}
+		d.write(t)
+		d.is(t, d.want())
+		if d.journal.number != 2 {
+			t.Errorf("it goes on in file %d", d.journal.number)
+		}
+	}
+}
+
+// readOf reads a journal whose last file has this number.
+func readOf(dir string, number int) ([]string, error) {
+	_, entries, err := readJournal(dir, number)
+	return sorted(entries), err
 }
 
 // TestAJournalIsTheSameWhateverComesAndGoesAndHoweverOftenItIsBegunAnew also looks after each write at what a kill would leave.
