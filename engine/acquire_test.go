@@ -372,6 +372,25 @@ func TestAPlaceOutlastsAMomentWithoutAQuorum(t *testing.T) {
 	})
 }
 
+func TestARequestThatItsOwnDefinitionCanNotServeCreatesNothing(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		var weight *engine.WeightError
+		if l := r1.ask(engine.Ask{Permits: 3, Create: &engine.Definition{Limit: 2}}).look(); !errors.As(l.err, &weight) || weight.Limit != 2 {
+			t.Errorf("too heavy: %s %v", l.told, l.err)
+		}
+		var invalid *engine.InvalidError
+		long := engine.Ask{TTL: 2 * time.Hour, Create: &engine.Definition{Limit: 2}}
+		if l := r1.ask(long).look(); !errors.As(l.err, &invalid) || invalid.Field != "ttl" {
+			t.Errorf("too long: %s %v", l.told, l.err)
+		}
+		if sem, err := r1.Semaphore(t.Context(), db); !errors.Is(err, engine.ErrUnknownSemaphore) {
+			t.Errorf("there is %+v, %v", sem, err)
+		}
+		r1.acquire(engine.Ask{Create: &engine.Definition{Limit: 2}})
+	})
+}
+
 func TestASemaphoreIsCreatedOnFirstUse(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1, r2 := s.player(), s.player()

@@ -75,13 +75,13 @@ func (s *semaphore) teach(i int, under Ballot) {
 	}))
 }
 
-// createOnUse creates the semaphore as the first of the waiting requests says that brings a definition; without one it stays
-// as it is.
+// createOnUse creates the semaphore as the first of the waiting requests says that brings a definition, one by which it can be served
+// itself; without one it stays as it is.
 func (s *semaphore) createOnUse(ctx context.Context, st *stored, ballot Ballot) (*stored, Ballot, error) {
 	var create *Definition
 	s.locked(func() {
 		for _, r := range s.arrivals {
-			if r.ask.Create != nil && r.phase != ended {
+			if r.phase != ended && r.creates() == nil && r.ask.Create != nil {
 				create = r.ask.Create
 				return
 			}
@@ -102,6 +102,15 @@ func (s *semaphore) createOnUse(ctx context.Context, st *stored, ballot Ballot) 
 	})
 }
 
+// creates says why the request can not be served by the definition that it brings. mu is held.
+func (r *Request) creates() error {
+	if r.ask.Create == nil {
+		return nil
+	}
+	d := r.ask.Create.filled()
+	return r.fits(&d)
+}
+
 // wasRead takes in what was read. mu is held.
 func (s *semaphore) wasRead(st *stored, ballot Ballot, err error) {
 	s.reading = false
@@ -120,6 +129,9 @@ func (s *semaphore) wasRead(st *stored, ballot Ballot, err error) {
 		case err != nil:
 			s.line.leave(r)
 			r.fail(s.readError(err))
+		case s.def.Deleted && r.creates() != nil:
+			s.line.leave(r)
+			r.fail(r.creates())
 		case s.def.Deleted && r.ask.Create != nil && r.rereads < rereadsMax: // it came too late to be created for, or it was deleted since
 			r.rereads++
 			s.arrivals = append(s.arrivals, r)

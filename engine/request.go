@@ -179,6 +179,11 @@ func (s *semaphore) refuses(r *Request) error {
 	if c := r.ask.Create; c != nil && s.def.CreatedBy != nil && !s.def.Declared && c.filled() != s.def.CreatedBy.filled() {
 		return &DefinitionConflict{Yours: c.filled(), Existing: s.def.CreatedBy.filled()}
 	}
+	return r.fits(d)
+}
+
+// fits says why a definition can not serve the request, or gives it its TTL.
+func (r *Request) fits(d *Definition) error {
 	if most := min(d.Limit, WeightMax); r.weight > most {
 		return &WeightError{Requested: r.ask.Permits, Weight: r.weight, Limit: most}
 	}
