@@ -385,6 +385,8 @@ func TestAFullDiskIsTriedAgainAndAnyOtherErrorOfTheFirstFileIsNot(t *testing.T) 
 	t.Parallel()
 	for err, want := range map[error]bool{
 		&fs.PathError{Op: "write", Err: syscall.ENOSPC}:     false,
+		&fs.PathError{Op: "truncate", Err: syscall.EFBIG}:   false,
+		&fs.PathError{Op: "write", Err: syscall.EDQUOT}:     false,
 		&fs.PathError{Op: "write", Err: syscall.EIO}:        true,
 		&fs.PathError{Op: "fdatasync", Err: syscall.EIO}:    true,
 		fmt.Errorf("wrapped: %w", error(syscall.ENOSPC)):    false,

@@ -79,8 +79,11 @@ func (st *store) write(c *changes, skew int64) error {
 }
 
 // mayHaveLost reports whether a write to the first file failed so that a later one may pass although this one is not on the disk:
-// after a failed flush the kernel forgets what it could not write. Where there was no room for it, nothing was flushed yet.
-func mayHaveLost(err error) bool { return !errors.Is(err, syscall.ENOSPC) }
+// after a failed flush the kernel forgets what it could not write. Where there was no room for it, on the disk or by a quota or a limit of
+// the process, nothing was flushed yet.
+func mayHaveLost(err error) bool {
+	return !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) && !errors.Is(err, syscall.EFBIG)
+}
 
 // firstNeeds reports whether the change touches what the first file keeps.
 func (st *store) firstNeeds(c *changes) bool {
