@@ -384,13 +384,14 @@ func TestAWriteThatFailsIsNotAcknowledged(t *testing.T) {
 func TestAFullDiskIsTriedAgainAndAnyOtherErrorOfTheFirstFileIsNot(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
-		&fs.PathError{Op: "write", Err: syscall.ENOSPC}:     false,
-		&fs.PathError{Op: "truncate", Err: syscall.EFBIG}:   false,
-		&fs.PathError{Op: "write", Err: syscall.EDQUOT}:     false,
-		&fs.PathError{Op: "write", Err: syscall.EIO}:        true,
-		&fs.PathError{Op: "fdatasync", Err: syscall.EIO}:    true,
-		fmt.Errorf("wrapped: %w", error(syscall.ENOSPC)):    false,
-		errors.New("file resize error: no space on device"): true,
+		&fs.PathError{Op: "write", Err: syscall.ENOSPC}:   false,
+		&fs.PathError{Op: "truncate", Err: syscall.EFBIG}: false,
+		&fs.PathError{Op: "write", Err: syscall.EDQUOT}:   false,
+		&fs.PathError{Op: "write", Err: syscall.EIO}:      true,
+		&fs.PathError{Op: "fdatasync", Err: syscall.EIO}:  true,
+		fmt.Errorf("wrapped: %w", error(syscall.ENOSPC)):  false,
+		errors.New("file resize error: file too large"):   false,
+		errors.New("file sync error: no space on device"): true,
 	} {
 		if got := mayHaveLost(err); got != want {
 			t.Errorf("%v: %v, want %v", err, got, want)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
@@ -82,8 +83,11 @@ func (st *store) write(c *changes, skew int64) error {
 // after a failed flush the kernel forgets what it could not write. Where there was no room for it, on the disk or by a quota or a limit of
 // the process, nothing was flushed yet.
 func mayHaveLost(err error) bool {
-	return !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) && !errors.Is(err, syscall.EFBIG)
+	return !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) && !errors.Is(err, syscall.EFBIG) && !strings.Contains(err.Error(), errResize)
 }
+
+// errResize is what bbolt says, and says no more than that, where the file could not be made longer: nothing was written yet.
+const errResize = "file resize error: "
 
 // firstNeeds reports whether the change touches what the first file keeps.
 func (st *store) firstNeeds(c *changes) bool {
