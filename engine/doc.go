@@ -175,6 +175,7 @@
 //	a validity is short of the interval of a clock                   TestScheduleWideClockIntervalJump
 //	a look outside of the interval does not move it                  TestScheduleSmallClockStepsAddUp
 //	nodes keep how their clocks stand to each other                  TestScheduleClockJumpBeforeAReplicaStarts
+//	how clocks stood is not told later                               TestANoteThatRunsLateChangesNothing
 //	a node whose clock jumped is told so                             TestScheduleClockJumpBeforeAReplicaStarts
 //	a server that was started anew is out                            redisnode TestAProbeSaysWhyANodeDoesNotCount
 //	a server that was another's replica is out                       redisnode TestAProbeSaysWhyANodeDoesNotCount

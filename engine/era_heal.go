@@ -96,7 +96,8 @@ func (e *Engine) readmit(p *peer) error {
 		return nil
 	}
 	if st.outFor(probes[p.pos]) == "overtaken" && p.outSince() < patience {
-		return nil // whoever has marked that its era is over may be about to put another node in its place
+		e.rest(healPause) // whoever has marked that its era is over may be about to put another node in its place
+		return nil
 	}
 	indexes, ok := e.indexes(probes)
 	if !ok || indexes[p.pos] < 0 {

@@ -26,7 +26,7 @@ func (e *Engine) tellNodes(probes []*Probe) {
 		r := probes[p.pos].Record
 		if due || unknown(r, instances) || r.Longest < longest && longest > claimTTLMax {
 			note := &Note{Instances: instances, Offsets: e.offsets(p, r, voters, probes), Longest: longest}
-			p.node.Send(p.call(note, 0, nil, func(*Answer) {}))
+			p.node.Send(p.call(note, p.nodeTime(now), nil, func(*Answer) {})) // late, the offsets would be taken for those of then
 		}
 	}
 }

@@ -342,6 +342,12 @@ var eraMutants = []mutant{
 		"TestScheduleClockJumpBeforeAReplicaStarts",
 	},
 	{
+		"how clocks stood is not told later", "era_notes.go",
+		`p.call(note, p.nodeTime(now), nil,`,
+		`p.call(note, 0*p.nodeTime(now), nil,`,
+		"TestANoteThatRunsLateChangesNothing",
+	},
+	{
 		"a node whose clock jumped is told so", "cluster.go",
 		"\te.suspendJumped(probes)\n",
 		"",

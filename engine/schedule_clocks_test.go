@@ -38,6 +38,22 @@ func TestScheduleWideClockIntervalJump(t *testing.T) {
 	})
 }
 
+// A note that is left in a closed socket's buffer tells how clocks stood when it was written: it is not executed when they have drifted.
+func TestANoteThatRunsLateChangesNothing(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1 := s.player()
+		r1.declare(engine.Definition{Limit: 1})
+		r1.c.Hold("note")
+		old := r1.c.NextWithin(11*time.Second, "note")
+		r1.c.Cut()
+		r1.c.Pass("note")
+		time.Sleep(6 * time.Second)
+		if a := old.Execute(); a.Says != engine.SaysLate {
+			t.Errorf("C says %s to an old note", a.Says)
+		}
+	})
+}
+
 // small-clock-steps-add-up: a node's clock steps 15 ms twice -> suspended at the second.
 func TestScheduleSmallClockStepsAddUp(t *testing.T) {
 	for name, step := range map[string]time.Duration{"forward": 15 * time.Millisecond, "back": -15 * time.Millisecond} {
