@@ -346,4 +346,6 @@ type Probe struct {
 	Durable bool
 	// Advice is what to set so that it does; "": nothing can be set.
 	Advice string
+	// Full tells that its memory is used up: it refuses claims, mends and changes of registers, and nothing else.
+	Full bool
 }

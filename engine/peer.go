@@ -186,7 +186,7 @@ func (p *peer) Probed(pr Probe, _ bool) {
 	p.status.ClockOffset = time.Duration(pr.Time)*time.Microsecond - time.Duration(time.Now().UnixNano()) + (p.e.cfg.Now() - (pr.Sent+pr.Received)/2)
 	p.mu.Unlock()
 	if news {
-		p.e.cfg.Log.Warn("a node may forget", "node", p.node.Name(), "reason", warning)
+		p.e.cfg.Log.Warn("a node is not as it should be", "node", p.node.Name(), "reason", warning)
 	}
 	p.e.steer.poke()
 }
@@ -196,6 +196,8 @@ func (p *peer) Probed(pr Probe, _ bool) {
 func (e *Engine) warningOf(pr *Probe) string {
 	what := ""
 	switch {
+	case pr.Full:
+		return "its memory is used up: it grants nothing and takes no change; give it more (maxmemory), or let leases end"
 	case pr.Durable:
 		return ""
 	case e.cfg.DurableNodes:

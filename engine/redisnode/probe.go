@@ -58,6 +58,7 @@ func judge(p *engine.Probe, info map[string]string) {
 	if valkey := info["valkey_version"]; valkey != "" {
 		p.Version = "Valkey " + valkey
 	}
+	p.Full = full(info)
 	if p.Durable = info["aof_enabled"] == "1"; !p.Durable {
 		p.Advice = "appendonly yes" // if it takes snapshots INFO does not tell, and the last minutes are lost with them, too
 	}
@@ -69,6 +70,13 @@ func judge(p *engine.Probe, info map[string]string) {
 		p.Replid = r.Replid
 	}
 	p.Refusal = mismatch(p)
+}
+
+// full reports whether a server is at its maxmemory; 0 is none.
+func full(info map[string]string) bool {
+	most, err1 := strconv.ParseInt(info["maxmemory"], 10, 64)
+	used, err2 := strconv.ParseInt(info["used_memory"], 10, 64)
+	return err1 == nil && err2 == nil && most > 0 && used >= most
 }
 
 // hadNoMaster reports whether a server has not followed another since it took the master_replid that it has. It takes a new one also when a

@@ -119,6 +119,7 @@ func TestAFullMemoryStopsClaimsAndNothingElse(t *testing.T) {
 	s.want(engine.SaysGranted, s.do(s.claim(db, "M")))
 	client := admin(t, server)
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	s.awaitProbe(0, "a full server", func(p engine.Probe) bool { return p.Full && p.Refusal == nil })
 
 	ballot.Counter++
 	for _, op := range []engine.Op{
@@ -152,7 +153,9 @@ func TestAFullMemoryStopsClaimsAndNothingElse(t *testing.T) {
 	} {
 		s.want(test.says, s.do(test.op))
 	}
+	looks := s.seen()
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	s.awaitProbe(looks, "room", func(p engine.Probe) bool { return !p.Full })
 	s.want(engine.SaysGranted, s.do(s.claim(db, "N")))
 	if s.find(db, "M") != nil {
 		t.Error("the release did nothing")
