@@ -183,7 +183,7 @@ func TestAStartWarnsOfNodesThatKeepNothingOnDisk(t *testing.T) {
 		}
 	}
 	r.stop()
-	warning := regexp.MustCompile(`(?m)^.*a node may forget.*$`).FindAllString(r.stderr.String(), -1)
+	warning := regexp.MustCompile(`(?m)^.*a node is not as it should be.*$`).FindAllString(r.stderr.String(), -1)
 	if len(warning) != 1 || !strings.Contains(warning[0], forgets.Addr()) || !strings.Contains(warning[0], "set appendonly yes") {
 		t.Errorf("it warns %q", warning)
 	}
