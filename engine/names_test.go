@@ -3,11 +3,13 @@ package engine_test
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/permitd/permitd/engine"
+	"github.com/permitd/permitd/engine/enginetest"
 )
 
 // faults.md 22: names that were used once leave nothing. (Of what the scripts drop no key is left: redisnode
@@ -41,6 +43,99 @@ func TestNamesThatWereUsedOnceLeaveNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Two replicas sweep at once: the one is about to write that a name is deleted when the other has taken it off the nodes. Its promise would be
+// left there, where nobody lists it.
+func TestTwoSweepsAtOnceLeaveNothing(t *testing.T) {
+	for _, late := range []struct {
+		name string
+		hold string // what of the second does not get through while the first sweeps, and where
+		at   []int
+	}{
+		{"its promise is made on what is blank", "prepare", []int{0, 1, 2}},
+		{"its promise is made on one node before and on two behind", "prepare", []int{1, 2}},
+		{"its promise is made on two nodes before and on one behind", "prepare", []int{2}},
+		{"its tombstone comes late to one", "accept", []int{2}},
+		{"its tombstone comes late to two", "accept", []int{1, 2}},
+	} {
+		t.Run(late.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				const name = "job"
+				useOnce(t, r1.Engine, name)
+				r1.ways.Hold("peek") // the sweeps that come by themselves
+				r2.ways.Hold("peek")
+				time.Sleep(6 * time.Minute)
+				r1.ways.Pass(enginetest.Any)
+				r2.ways.Pass(enginetest.Any)
+				time.Sleep(time.Second)
+
+				for _, i := range late.at {
+					r2.ways[i].Hold(late.hold)
+				}
+				swept := make(chan struct{})
+				go func() { defer close(swept); r2.SweepNow(t.Context()) }()
+				synctest.Wait()
+				r1.SweepNow(t.Context())
+				r2.ways.Pass(enginetest.Any)
+				<-swept
+				time.Sleep(10 * time.Minute)
+				s.nothingOf(name)
+			})
+		})
+	}
+}
+
+// Of two sweeps at once the one is promised the larger ballot after the other was told that its tombstone is accepted by a majority: the node
+// that has not heard of it takes it no more.
+func TestATombstoneThatALaterPromiseKeepsOutIsWrittenAnew(t *testing.T) {
+	for _, order := range [][2]int{{0, 1}, {1, 0}} { // of one of them the second has the larger name
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				both := []*player{s.player(), s.player()}
+				if both[0].Replica() > both[1].Replica() {
+					both[0], both[1] = both[1], both[0]
+				}
+				first, second := both[order[0]], both[order[1]]
+				const name = "job"
+				useOnce(t, first.Engine, name)
+				for _, r := range both {
+					r.ways.Hold("peek") // the sweeps that come by themselves
+				}
+				time.Sleep(6 * time.Minute)
+				for _, r := range both {
+					r.ways.Pass(enginetest.Any)
+				}
+				time.Sleep(time.Second)
+
+				var swept sync.WaitGroup
+				second.ways.Hold("prepare")
+				swept.Go(func() { second.SweepNow(t.Context()) })
+				synctest.Wait()
+				first.c.Hold("accept")
+				swept.Go(func() { first.SweepNow(t.Context()) })
+				synctest.Wait()
+				second.ways.Pass(enginetest.Any)
+				synctest.Wait()
+				first.ways.Pass(enginetest.Any)
+				swept.Wait()
+				time.Sleep(10 * time.Minute)
+				s.nothingOf(name)
+			})
+		})
+	}
+}
+
+// nothingOf fails the test unless the nodes have nothing of a name, neither a definition nor a promise.
+func (s *stage) nothingOf(name string) {
+	s.t.Helper()
+	for _, server := range s.Servers {
+		smallest := engine.Ballot{Counter: 1, Replica: "test"} // a node that has promised or accepted anything refuses it
+		if a := s.do(server, &engine.Prepare{Kind: engine.RegisterSemaphore, Name: name, Ballot: smallest}); a.Says != engine.SaysPromised {
+			s.t.Errorf("%s still has something: it says %s, promised %v", server.Name(), a.Says, a.Promise)
+		}
+	}
 }
 
 // memory is how many bytes are in use. Other tests use some, too.

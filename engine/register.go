@@ -111,8 +111,13 @@ func (r register) try(ctx context.Context, ballot Ballot, next func(Value) (Valu
 		}
 		return Value{}, false, larger, nil
 	}
-	if v, err = next(latest.Value); err != nil {
-		return latest.Value, false, larger, err
+	v, refused := next(latest.Value)
+	switch alone := r.kind == RegisterSemaphore && latest.Definition == (Ballot{}); {
+	case alone && (refused != nil || v == Value{}):
+		// Somebody has taken it off the nodes meanwhile. Nobody finds a promise that is all they have; a tombstone is swept.
+		v = Value{Deleted: true}
+	case refused != nil:
+		return latest.Value, false, larger, refused
 	}
 	promises := answers
 	accept := &Accept{Kind: r.kind, Name: r.name, Ballot: ballot, Value: v}
@@ -125,7 +130,7 @@ func (r register) try(ctx context.Context, ballot Ballot, next func(Value) (Valu
 	// Promises of an era that is over are none: their nodes may have forgotten them, though not for good.
 	r.e.current(promises)
 	written = r.e.quorumOf(says(SaysPromised))(promises) && r.e.quorumOf(says(SaysAccepted))(answers)
-	return v, written, larger, nil
+	return v, written && refused == nil, larger, refused
 }
 
 // pause sleeps, or returns the context's error when that ends first.

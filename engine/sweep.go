@@ -117,17 +117,29 @@ func (e *Engine) dropDeleted(ctx context.Context, name string) error {
 			return err
 		}
 		// Whoever has not heard of it is told, under the ballot that was chosen.
-		e.gather(ctx, func(*peer) Op { return &Accept{Kind: r.kind, Name: r.name, Ballot: ballot, Value: v} }, nil)
+		told := e.gather(ctx, func(*peer) Op { return &Accept{Kind: r.kind, Name: r.name, Ballot: ballot, Value: v} }, nil)
+		if promised := largestPromised(told); ballot.Less(promised) {
+			return e.rewriteDeleted(ctx, name, promised)
+		}
 		if a, all = everywhere(); !all {
 			return nil
 		}
 	}
-	for _, said := range e.gather(ctx, func(*peer) Op { return &Drop{Kind: RegisterSemaphore, Name: name, Ballot: a.Definition} }, nil) {
-		if said != nil && said.Says == SaysNo && a.Definition.Less(said.Promise) {
-			return e.rewriteDeleted(ctx, name, said.Promise)
-		}
+	dropped := e.gather(ctx, func(*peer) Op { return &Drop{Kind: RegisterSemaphore, Name: name, Ballot: a.Definition} }, nil)
+	if promised := largestPromised(dropped); a.Definition.Less(promised) {
+		return e.rewriteDeleted(ctx, name, promised)
 	}
 	return nil
+}
+
+// largestPromised is the largest ballot that those have promised who refuse.
+func largestPromised(answers []*Answer) (largest Ballot) {
+	for _, a := range answers {
+		if a != nil && a.Says == SaysNo && largest.Less(a.Promise) {
+			largest = a.Promise
+		}
+	}
+	return largest
 }
 
 // rewriteDeleted writes the tombstone anew above a ballot that somebody was promised who changed nothing: nodes drop nothing while it
