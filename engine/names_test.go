@@ -42,6 +42,9 @@ func TestNamesThatWereUsedOnceLeaveNothing(t *testing.T) {
 				}
 			}
 		}
+		for i := range names {
+			s.nothingOf(fmt.Sprint("job ", i))
+		}
 	})
 }
 
