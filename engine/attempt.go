@@ -370,6 +370,9 @@ func (a *attempt) giveBack() {
 		if b.Kind == quorum.Yes || b.Kind == quorum.Silent || a.mended[i] {
 			a.giveBackAt(i)
 		}
+		if a.stood[i] {
+			a.r.forgetWake(i) // it is of what the attempt itself was granted there
+		}
 		if b.Kind == quorum.Yes && away {
 			// The node would have woken us had it not just said yes; with a node away, Q wakes may need it.
 			a.r.woken |= 1 << i

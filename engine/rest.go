@@ -36,6 +36,14 @@ func (r *Request) wokenBy(node int, w Wake, nodes int) {
 	r.named[node] = w.Slot + 1
 }
 
+// forgetWake takes a node's wake back.
+func (r *Request) forgetWake(node int) {
+	r.woken &^= 1 << node
+	if r.named != nil {
+		r.named[node] = 0
+	}
+}
+
 // wakes has bit i set where a wake of node i counts: not that of a node that refused the last claim because of a slot beyond the limit,
 // as it will refuse the next one, too, unless so many did that without them there is no quorum. Then the bound is read anew.
 func (s *semaphore) wakes(r *Request) uint64 {
