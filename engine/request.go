@@ -50,7 +50,9 @@ type Request struct {
 	woken    uint64 // bit i: node i has sent a wake for it since its last claim began
 	named    []int  // by node: the slot that such a wake named, + 1
 	over     uint64 // bit i: node i refused its last claim because of a slot beyond the limit
-	losses   int    // claims in a row that some nodes granted and no quorum did
+	losses   int    // claims in a row that some nodes granted and no quorum did, or that were made for a wake and refused below a bound
+	bounded  bool   // the last one was that
+	roused   bool   // a node woke it for its last claim
 	rest     time.Duration
 	joins    bool          // it stands in no place of before
 	claimed  bool          // it has claimed before

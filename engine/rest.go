@@ -9,13 +9,16 @@ import (
 // then is granted something here and there, gives it back, and by that wakes the next waiter, who does the same: a storm of
 // claims for as long as such leases last. So a waiter whose claims came to nothing in that way rests, longer each time, unless
 // there is better reason to claim than that Q nodes have room: that they name the same slot, or that one was freed here.
+//
+// Nor does a node know of slots beyond the limit that are in use elsewhere: it has room, and wakes, where the bound of a claim leaves none.
+// A waiter that was woken for nothing in that way rests, too.
 const (
 	restAfter = 2 // claims that some nodes granted and no quorum did
 	restMin   = 2 * time.Millisecond
 	restMax   = recheckAfter
 )
 
-// lost notes a claim that some nodes granted and no quorum did.
+// lost notes a claim that some nodes granted and no quorum did, or one that was woken and refused below a bound.
 func (r *Request) lost(now time.Duration) {
 	if r.losses++; r.losses > restAfter {
 		rest := min(restMin<<min(r.losses-restAfter, 10), restMax)
@@ -75,6 +78,7 @@ func (s *semaphore) sure(r *Request) bool {
 
 // unwoken forgets all wakes: a claim begins.
 func (r *Request) unwoken() {
+	r.roused = r.woken != 0
 	r.woken, r.start = 0, -1
 	clear(r.named)
 }
@@ -87,7 +91,7 @@ func (s *semaphore) due(r *Request, freed bool) bool {
 		return false
 	}
 	now := s.e.cfg.Now()
-	if room && freed || s.sure(r) {
+	if room && freed || s.sure(r) && !r.bounded {
 		r.losses, r.rest = 0, 0
 	}
 	if r.rest <= now {

@@ -37,9 +37,12 @@ func (s *semaphore) refused(a *attempt) {
 		r.id = newID() // an earlier attempt's record is in the way, until its node hears of it or cleans it; nobody knows this id
 	}
 	r.over = maskSays(a.says, SaysOver)
+	r.bounded = r.roused && a.op.Bound > 0 && countSays(a.says, SaysFull) >= s.e.quorum
 	if a.partial() {
-		r.lost(now)
 		s.startAfter(a)
+	}
+	if a.partial() || r.bounded {
+		r.lost(now)
 	}
 	s.free = min(s.free, r.weight-1) // whatever nodes call free (paused, or each another slot), it was not to be had
 	if countSays(a.says, SaysUndefined) >= s.e.quorum {
