@@ -142,7 +142,9 @@ type Events interface {
 	Failed(error)            // one of the errors below
 	Renewed(v time.Duration) // validity; of kept leases
 	Expiring(v time.Duration, reason string)
-	Lost(reason string) // expired, released (by its capability, from elsewhere), broken, moved, deleted, quorum_lost
+	// Lost is told expired where hold_max was reached or this replica was stopped for too long, released (by its capability, from
+	// elsewhere), broken, moved, deleted, or quorum_lost where renewals failed.
+	Lost(reason string)
 }
 
 // Released tells what a release did.

@@ -11,11 +11,12 @@ type Broken struct {
 	Weight int // that was held; 0 where only a tombstone is left of it
 	HolderInfo
 	Policy PolicyVersion // that weighed it
+	Again  bool          // it was broken before
 }
 
 // Break ends a lease by its id, for an operator, whoever holds it: a holder over a channel of this replica hears broken before
-// anyone else can be granted its slots, one of another replica with its next renewal. What is broken never cools. It
-// may be repeated as long as nodes remember, a minute at least. Errors: ErrUnknownLease, ErrLeaseReleased, ErrInProgress
+// anyone else can be granted its slots, one of another replica as soon as that hears of it, at the latest with its next renewal. What is
+// broken never cools. It may be repeated as long as nodes remember, a minute at least. Errors: ErrUnknownLease, ErrLeaseReleased, ErrInProgress
 // (its holder has not heard of the grant yet), ErrNotConfirmed, ErrQuorumUnavailable.
 func (e *Engine) Break(ctx context.Context, name, id string) (Broken, error) {
 	if err := ValidName(name); err != nil {
@@ -32,10 +33,12 @@ func (e *Engine) breakLease(ctx context.Context, name, id, reason string) (Broke
 				s.unlock()
 				return Broken{}, ErrInProgress
 			}
-			b, rl := s.broken(l, reason)
+			b, rl := s.broken(l, reason, false)
 			s.unlock()
-			_, err := e.await(ctx, rl, Released{})
-			return b, err
+			if _, err := e.await(ctx, rl, Released{}); err != nil {
+				return Broken{}, err
+			}
+			return b, nil
 		}
 		s.unlock()
 	}
@@ -51,7 +54,7 @@ func (e *Engine) breakFound(ctx context.Context, name, id, reason string) (Broke
 	if len(f.records) == 0 {
 		switch f.why() {
 		case WhyBroken:
-			return Broken{ID: id}, nil
+			return Broken{ID: id, Again: true}, nil
 		case WhyReleased:
 			return Broken{}, ErrLeaseReleased
 		}
@@ -62,7 +65,7 @@ func (e *Engine) breakFound(ctx context.Context, name, id, reason string) (Broke
 	var under []*releasing
 	s := e.semaphore(name)
 	for _, r := range f.attempts() {
-		_, rl := s.broken(s.leaseOf(r, f), reason)
+		_, rl := s.broken(s.leaseOf(r, f), reason, true)
 		under = append(under, rl)
 	}
 	s.unlock()
@@ -74,13 +77,13 @@ func (e *Engine) breakFound(ctx context.Context, name, id, reason string) (Broke
 	return b, nil
 }
 
-// broken sends the release of a lease as an operator's, and tells its holder. mu is held.
-func (s *semaphore) broken(l *lease, reason string) (Broken, *releasing) {
+// broken sends the release of a lease as an operator's, and tells its holder; with tells that of another replica, too. mu is held.
+func (s *semaphore) broken(l *lease, reason string, tells bool) (Broken, *releasing) {
 	of := decodeInfo(l.info)
 	b := Broken{ID: l.id, Weight: l.weight, HolderInfo: of.people(), Policy: of.policy()}
 	r := l.r
 	hears := r != nil && r.ask.Kept && r.phase == holding // before the release ends it
-	rl := s.release(l, &Release{AnyOwner: true, Why: WhyBroken})
+	rl := s.release(l, &Release{AnyOwner: true, Why: WhyBroken, Tells: tells})
 	if hears {
 		r.events.Lost(reason)
 	}

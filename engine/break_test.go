@@ -54,18 +54,158 @@ func TestAHolderHearsOfABreakBeforeTheNextIsGranted(t *testing.T) {
 	})
 }
 
-func TestAHolderAtAnotherReplicaHearsOfABreakWithItsNextRenewal(t *testing.T) {
+// endings are the ways to end a lease through a replica that does not know it, and what its holder hears.
+var endings = []struct {
+	lost string
+	end  func(t *testing.T, r *player, l engine.Lease)
+}{
+	{"broken", func(t *testing.T, r *player, l engine.Lease) {
+		if got, err := r.Break(t.Context(), db, l.ID); err != nil || got.Again || got.Weight != 1 {
+			t.Errorf("broken: %+v, %v", got, err)
+		}
+	}},
+	{"deleted", func(t *testing.T, r *player, _ engine.Lease) {
+		if got, err := r.DeleteBreaking(t.Context(), db, engine.Condition{}, "test"); err != nil || len(got) != 1 {
+			t.Errorf("deleted: %+v, %v", got, err)
+		}
+	}},
+	{"released", func(_ *testing.T, r *player, l engine.Lease) { r.giveBack(l) }},
+}
+
+func TestAHolderHearsAtOnceOfWhatEndsItsLeaseThroughAnotherReplica(t *testing.T) {
+	for _, c := range endings {
+		t.Run(c.lost, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r1.declare(engine.Definition{Limit: 1, MinHold: time.Minute})
+				held := r1.ask(engine.Ask{Kept: true})
+				l := held.mustHold()
+				c.end(t, r2, l)
+				held.mustBeLost(c.lost)
+				if c.lost == "broken" {
+					r2.acquire(engine.Ask{}) // it cools nowhere
+				}
+			})
+		})
+	}
+}
+
+// The last node is told 100 ms after the others.
+func TestAHolderHearsOfABreakThatANodeHearsOfLate(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		r1, r2 := s.player(), s.player()
-		r1.declare(engine.Definition{Limit: 1})
-		held := r1.ask(engine.Ask{Kept: true, TTL: 30 * time.Second})
+		r1.declare(engine.Definition{Limit: 1, MinHold: time.Minute})
+		held := r1.ask(engine.Ask{Kept: true})
 		l := held.mustHold()
-		if _, err := r2.Break(t.Context(), db, l.ID); err != nil {
+		r2.b.Hold("release")
+		r2.c.Hold("release")
+		go func() {
+			if _, err := r2.Break(t.Context(), db, l.ID); err != nil {
+				t.Error(err)
+			}
+		}()
+		held.look()
+		held.mustHold() // one node has it no more
+		r2.b.Pass("release")
+		held.mustBeLost("broken")
+		time.Sleep(100 * time.Millisecond)
+		r2.c.Pass("release")
+		synctest.Wait()
+		if page, _ := s.c.View(db); len(page.Cooling) > 0 {
+			t.Errorf("on C cools %+v", page.Cooling)
+		}
+	})
+}
+
+func TestAHolderThatNobodyTellsHearsWithItsNextRenewal(t *testing.T) {
+	for _, c := range endings {
+		t.Run(c.lost, func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r1.declare(engine.Definition{Limit: 1})
+				held := r1.ask(engine.Ask{Kept: true, TTL: 30 * time.Second})
+				l := held.mustHold()
+				r1.ways.Hold("wake")
+				c.end(t, r2, l)
+				held.mustHold()
+				time.Sleep(11 * time.Second)
+				held.mustBeLost(c.lost)
+			})
+		})
+	}
+}
+
+// Who kept a lease renews what is left of it at the first try, as it has heard of the part.
+func TestAReplicaHearsOfAPartThatIsGivenBackElsewhere(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		held := r1.ask(engine.Ask{Permits: 3, Kept: true, TTL: 30 * time.Second})
+		l := held.mustHold()
+		r2.release(l, 1)
+		renewals := s.count(s.a, "renew")
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := renewals.Load(); n != 1 {
+			t.Errorf("it was renewed %d times", n)
+		}
+		held.mustHold()
+		s.everywhere(l.ID, "0", s.a, s.b, s.c)
+	})
+}
+
+// Whoever releases or breaks what it knows tells nobody else.
+func TestNobodyElseIsToldOfWhatIsEndedWhereItIsKept(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		r2.ways.Hold("wake")
+		r1.release(r1.acquire(engine.Ask{}), 0)
+		l := r1.acquire(engine.Ask{Permits: 3})
+		r1.release(l, 1)
+		if _, err := r1.Break(t.Context(), db, l.ID); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(11 * time.Second)
-		held.mustBeLost("broken")
+		synctest.Wait()
+		for _, way := range r2.ways {
+			way.None("wake")
+		}
 	})
+}
+
+// Also where the replica that knows the lease has not heard of what ended it.
+func TestWhatEndedALeaseFirstIsAnsweredByEveryReplica(t *testing.T) {
+	for _, hears := range []bool{true, false} {
+		t.Run(map[bool]string{true: "which hears of it", false: "which does not hear of it"}[hears], func(t *testing.T) {
+			play(t, func(t *testing.T, s *stage) {
+				r1, r2 := s.player(), s.player()
+				r1.declare(engine.Definition{Limit: 2})
+				if !hears {
+					r1.ways.Hold("wake")
+				}
+				broken, released := r1.acquire(engine.Ask{}), r1.acquire(engine.Ask{})
+				if got, err := r2.Break(t.Context(), db, broken.ID); err != nil || got.Again || got.Weight != 1 {
+					t.Errorf("broken: %+v, %v", got, err)
+				}
+				r2.release(released, 0)
+				for range 2 {
+					for _, r := range []*player{r1, r2} {
+						if got, err := r.Release(t.Context(), db, broken.Capability, 0); !errors.Is(err, engine.ErrLeaseBroken) {
+							t.Errorf("what was broken is released: %+v, %v", got, err)
+						}
+						if got, err := r.Break(t.Context(), db, released.ID); !errors.Is(err, engine.ErrLeaseReleased) {
+							t.Errorf("what was released is broken: %+v, %v", got, err)
+						}
+						if got, err := r.Break(t.Context(), db, broken.ID); err != nil || !got.Again {
+							t.Errorf("broken again: %+v, %v", got, err)
+						}
+						if got, err := r.Release(t.Context(), db, released.Capability, 0); err != nil || !got.Again {
+							t.Errorf("released again: %+v, %v", got, err)
+						}
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestWhatIsNotHeldCannotBeBroken(t *testing.T) {

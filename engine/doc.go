@@ -33,6 +33,10 @@
 // at the Q-th; a release here and a claim of the head here share a pipeline and need none. A head that nobody wakes claims again
 // when it was told that something ends, and every half second.
 //
+// A lease that is released or broken, or loses a part, through a replica that does not have it may be kept by another: each node that executes
+// such a release tells all replicas, and one that has the lease looks what became of it (renew.go). Such a message may be
+// lost: then the next renewal tells.
+//
 // # Invariants
 //
 //   - What an attempt leaves on a node carries its nonce (Claim.By); only that is ever given back.

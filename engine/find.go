@@ -147,10 +147,14 @@ func (f *found) why() string {
 	return why
 }
 
-// lostBy is the reason for which a lease that the nodes have no more was lost.
-func (f *found) lostBy() string {
+// lostBy is the reason for which a lease that the nodes have no more was lost. What a deletion breaks is broken after the semaphore's
+// definition was deleted.
+func (e *Engine) lostBy(ctx context.Context, name string, f *found) string {
 	switch f.why() {
 	case WhyBroken:
+		if st, _, err := e.readDefinition(ctx, name); err == nil && live(st) == nil {
+			return "deleted"
+		}
 		return "broken"
 	case WhyReleased:
 		return "released"
@@ -201,7 +205,7 @@ func (e *Engine) howEnded(ctx context.Context, l *lease) error {
 		return err
 	}
 	if !f.mayLive(l.by) {
-		e.forgetEnded(l, f)
+		e.forgetEnded(ctx, l, f)
 		return f.ended()
 	}
 	err = ErrInProgress
@@ -271,7 +275,7 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 		return ErrInProgress
 	case err == nil && again == nil:
 		if l != nil {
-			e.forgetEnded(l, f)
+			e.forgetEnded(ctx, l, f)
 		}
 		return f.ended()
 	default:
@@ -280,10 +284,11 @@ func (e *Engine) lookUp(ctx context.Context, name, id string) error {
 }
 
 // forgetEnded drops what this replica still has of a lease that the nodes have no more.
-func (e *Engine) forgetEnded(l *lease, f *found) {
+func (e *Engine) forgetEnded(ctx context.Context, l *lease, f *found) {
+	reason := e.lostBy(ctx, l.s.name, f)
 	l.s.locked(func() {
 		if l.s.leases[l.id] == l {
-			l.s.lose(l, f.lostBy())
+			l.s.lose(l, reason)
 		}
 	})
 }

@@ -138,6 +138,38 @@ func TestFoundARenewalThatIsAnsweredLateIsWorthWhatItIs(t *testing.T) {
 	})
 }
 
+// L was renewed at R1, which heard meanwhile of a part that was given back through R2: the nodes said no to the slots that L had before,
+// and that was told as fewer than a quorum of answers.
+func TestFoundARenewalThatAPartOvertakesIsMadeAgain(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		r1, r2 := s.player(), s.player()
+		r1.declare(engine.Definition{Limit: 3})
+		l := r1.acquire(engine.Ask{Permits: 3})
+		r1.ways.Hold("find")
+		r2.release(l, 1)
+		var finds []*enginetest.Message
+		for _, way := range r1.ways {
+			finds = append(finds, way.Next("find"))
+			finds[len(finds)-1].Execute()
+		}
+		r1.ways.Hold("renew")
+		renewal := r1.renew(l, 0)
+		var renewals []*enginetest.Message
+		for _, way := range r1.ways {
+			renewals = append(renewals, way.Next("renew"))
+			renewals[len(renewals)-1].Execute()
+		}
+		for _, m := range append(finds, renewals...) {
+			m.Answer()
+			synctest.Wait()
+		}
+		r1.ways.Pass(enginetest.Any)
+		if got, err := renewal.verdict(); err != nil || got.Weight != 1 {
+			t.Errorf("it was renewed as %+v, %v", got, err)
+		}
+	})
+}
+
 // L was renewed and then released before the renewal was answered: it was told as renewed.
 func TestFoundARenewalThatAReleaseFollowsIsNone(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

@@ -29,6 +29,9 @@ type lease struct {
 	heldAt  time.Duration // when Q nodes last held it for sure
 	renewal *renewal      // under way
 	warned  bool          // expiring was told
+	failed  bool          // its last renewal did
+	looks   bool          // somebody looks at the nodes what became of it
+	stirred bool          // and has to once more: a node told of it meanwhile
 
 	replayed bool // found on the nodes for whoever asked again
 

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -325,4 +327,38 @@ func TestHoldMaxHoldsWhereALeaseWasTakenOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica whose machine was suspended beyond the validity, with all nodes well, has not lost its quorum.
+func TestALeaseThatEndsWhileItsReplicaIsStoppedHasExpired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := enginetest.NewCluster(t, 3)
+		c.Form()
+		var suspended atomic.Int64
+		e, err := engine.Open(engine.Config{
+			Nodes: c.Replica(enginetest.Faults{}).Nodes(),
+			Now:   func() time.Duration { return c.Now() + time.Duration(suspended.Load()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if err := e.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := e.Put(t.Context(), db, engine.Definition{Limit: 1}, engine.Condition{}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		held := &asked{t: t, start: time.Now()}
+		held.Request = e.Ask(db, engine.Ask{Kept: true, TTL: 30 * time.Second}, held)
+		held.mustHold()
+		time.Sleep(12 * time.Second) // it was renewed
+		suspended.Store(int64(time.Minute))
+		for _, server := range c.Servers {
+			server.Shift(time.Minute)
+		}
+		time.Sleep(time.Second)
+		held.mustBeLost("expired")
+	})
 }

@@ -125,7 +125,7 @@ const (
 	SaysBehind    Says = "behind"    // claim
 	SaysPaused    Says = "paused"    // claim
 	SaysUndefined Says = "undefined" // claim
-	SaysGone      Says = "gone"      // claim
+	SaysGone      Says = "gone"      // claim; release: it was released before
 	SaysExists    Says = "exists"    // claim
 	SaysOver      Says = "over"      // claim, mend
 	SaysBallot    Says = "ballot"    // claim, mend: another definition is accepted here
@@ -134,6 +134,7 @@ const (
 	SaysMissing   Says = "missing"   // renew
 	SaysMoved     Says = "moved"     // renew, attach: a larger owner
 	SaysReleased  Says = "released"  // release
+	SaysBroken    Says = "broken"    // release: it was broken before
 	SaysKept      Says = "kept"      // release: a larger owner
 	SaysAttached  Says = "attached"  // attach
 	SaysPromised  Says = "promised"  // prepare
@@ -306,16 +307,17 @@ func (o Order) Compare(p Order) int {
 func (o Order) IsZero() bool { return o == Order{} }
 
 // EveryReplica is the replica of a Wake that goes to all: the semaphore's definition has changed, or if it names none a register of
-// the cluster. Its other fields are zero.
+// the cluster, or if it names a lease, that was ended or lost a part through a replica that does not keep it. Its other fields are zero.
 const EveryReplica = "*"
 
 // Wake is the message of a node to the replica of the head of a line: there is room for it.
 type Wake struct {
 	Node      int // index in the cluster
 	Semaphore string
-	Order     Order // of the place
-	Slot      int   // a free slot: the one just freed, if there is one; -1: none named
-	Free      int   // free slots below the limit
+	Lease     string // of what goes to all
+	Order     Order  // of the place
+	Slot      int    // a free slot: the one just freed, if there is one; -1: none named
+	Free      int    // free slots below the limit
 }
 
 // States of a node's record.

@@ -123,8 +123,11 @@ const (
 //   - Slots empty: all is given back, the record dropped, and (Lease, By) gets a tombstone, also
 //     when there was no record: SaysReleased. It lives for 60 s; of why released or broken as long as the lease
 //     could still run, by Left or by the record, an hour at most
+//   - all is given back that has no record here, and was broken before (SaysBroken, to a Why released) or released before (SaysGone,
+//     to a Why broken): as SaysReleased
 //   - Slots named: a part. A record with ver < Ver loses these slots and gets Ver; one with ver >= Ver
 //     is left as it is; nothing left of it: as all: SaysReleased
+//   - with Tells every replica hears that a record was dropped or lost a part: a Wake of EveryReplica, which names semaphore and lease
 //   - with min_hold left (granted at + min_hold > now), what is freed cools until then, except by a break or a
 //     give-back
 //
@@ -143,6 +146,7 @@ type Release struct {
 	Why       string
 	Replica   string
 	Follows   bool // a claim of Replica's head follows in the lane
+	Tells     bool // another replica may keep the lease
 }
 
 // Attach makes another replica's request the owner of a lease. Only a record of this By, with these

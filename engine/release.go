@@ -20,6 +20,7 @@ type releasing struct {
 	counted    []*int       // by node: where its acknowledgement is counted; nil: there is none yet
 	rest       quorum.Slots // of a part: what it leaves, as far as is known here
 	acks, kept int
+	before     int           // nodes where it had ended before, as SaysBroken or SaysGone
 	outdated   int           // nodes that did not give the part back as it was meant: they have another ver, other slots, or no record
 	done       chan struct{} // closed when Q have acknowledged, or can not any more
 	closed     bool
@@ -89,17 +90,21 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 		rl.count(i, a, &rl.outdated)
 	case a.Says == SaysReleased:
 		rl.count(i, a, &rl.acks)
+	case a.Says == SaysBroken || a.Says == SaysGone:
+		rl.count(i, a, &rl.before)
 	default:
 		rl.count(i, a, &rl.kept)
 	}
 	n := len(s.e.peers)
 	outdated, kept := rl.outdated > n-s.e.quorum, rl.kept > n-s.e.quorum
-	if !rl.closed && (rl.acks >= s.e.quorum || kept || outdated) {
+	if !rl.closed && (rl.acks+rl.before >= s.e.quorum || kept || outdated) {
 		switch {
 		case outdated:
 			rl.err = errOutdated
 		case kept:
 			rl.err = ErrInProgress // somebody has attached it since
+		default:
+			rl.err = rl.endedBefore()
 		}
 		rl.closed = true
 		close(rl.done)
@@ -109,10 +114,22 @@ func (s *semaphore) acknowledged(rl *releasing, i int, a *Answer) {
 	}
 }
 
-// leaves reports whether a node has left what the part was to leave, or what a later part of this replica's did. No tombstone bars a
-// part: where there is no record, one may still come that has it. mu is held.
+// leaves reports whether a node has left what the part was to leave, or less, as this replica knows by now: a later part of its own did,
+// or it has read so. No tombstone bars a part: where there is no record, one may still come that has it. mu is held.
 func (rl *releasing) leaves(a *Answer) bool {
-	return a.Ver == rl.op.Ver && a.Slots.Equal(rl.rest) || a.Ver == rl.l.ver && a.Slots.Equal(rl.l.slots)
+	known := a.Ver == rl.l.ver && a.Slots.Equal(rl.l.slots) && !a.Slots.Overlaps(rl.op.Slots)
+	return known || a.Ver == rl.op.Ver && a.Slots.Equal(rl.rest)
+}
+
+// endedBefore says how Q nodes had the lease end otherwise before, as found.why tells it: broken if one of them says so. mu is held.
+func (rl *releasing) endedBefore() error {
+	switch {
+	case rl.op.Why == WhyReleased && rl.before > 0:
+		return ErrLeaseBroken
+	case rl.op.Why == WhyBroken && rl.acks == 0:
+		return ErrLeaseReleased
+	}
+	return nil
 }
 
 // count counts a node's acknowledgement. Once all have acknowledged it the release is over: whoever forgets it then is told by
@@ -335,7 +352,9 @@ func (e *Engine) releaseFound(ctx context.Context, name, id string, keep int, ow
 	for _, rec := range ended {
 		l := s.leaseOf(rec, f)
 		rd.Cooling = max(rd.Cooling, l.cools(e.cfg.Now(), def))
-		under = append(under, s.release(l, l.part(keep)))
+		op := l.part(keep)
+		op.Tells = true
+		under = append(under, s.release(l, op))
 	}
 	s.unlock()
 	for _, rl := range under { // any of the attempts may be the one that was granted

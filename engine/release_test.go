@@ -79,6 +79,41 @@ func TestAPartIsAnsweredByWhatTheNodesHold(t *testing.T) {
 	}
 }
 
+// A has read what a part through B left while a part of its own was under way, which did nothing.
+func TestAPartThatDidNothingIsNotTakenForWhatWasReadMeanwhile(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		a, b := s.player(), s.player()
+		a.declare(engine.Definition{Limit: 3})
+		l := a.acquire(engine.Ask{Permits: 3})
+		a.ways.Hold("find")
+		b.release(l, 2) // A hears of it, and looks
+		a.ways.Hold("release")
+		var finds, parts []*enginetest.Message
+		for _, way := range a.ways {
+			finds = append(finds, way.Next("find"))
+			finds[len(finds)-1].Execute()
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if got, err := a.Release(t.Context(), db, l.Capability, 1); err != nil || got.Weight != 1 {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}()
+		for _, way := range a.ways {
+			parts = append(parts, way.Next("release"))
+			parts[len(parts)-1].Execute()
+		}
+		for _, m := range append(finds, parts...) {
+			m.Answer()
+			synctest.Wait()
+		}
+		a.ways.Pass(enginetest.Any)
+		<-done
+		s.everywhere(l.ID, "0", s.a, s.b, s.c)
+	})
+}
+
 // A part of what was released through another replica is answered as the release was.
 func TestAPartOfWhatWasReleasedElsewhereIsReleased(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

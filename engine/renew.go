@@ -33,7 +33,7 @@ type renewal struct {
 }
 
 // renew lengthens the lease to ttl from now on, on all nodes; done hears the verdict at the Q-th answer: nil,
-// ErrLeaseExpired when the nodes have it no more, errMoved, ErrQuorumUnavailable. A renewal under way is joined if it
+// ErrLeaseExpired when the nodes have it no more, errMoved, errOutdated, ErrQuorumUnavailable. A renewal under way is joined if it
 // is as long. mu is held.
 func (l *lease) renew(ttl time.Duration, done func(error)) {
 	if rn := l.renewal; rn != nil && rn.ttl >= ttl {
@@ -125,7 +125,9 @@ func (rn *renewal) decide() {
 		l.lengthened(rn, members)
 	case rn.noes > n-s.e.quorum && rn.moved:
 		err = errMoved
-	case rn.noes > n-s.e.quorum && rn.ver == l.ver: // else a part was given back meanwhile, and the next renewal tells
+	case rn.noes > n-s.e.quorum && rn.ver != l.ver: // a part was given back meanwhile: the next renewal tells
+		err = errOutdated
+	case rn.noes > n-s.e.quorum:
 		err = ErrLeaseExpired
 	case rn.noes+rn.silent > n-s.e.quorum:
 		err = ErrQuorumUnavailable
@@ -207,30 +209,53 @@ func (l *lease) kept(err error) {
 	if s.leases[l.id] != l || l.r.phase != holding {
 		return
 	}
+	l.failed = err != nil
 	switch {
 	case err == nil:
 		l.r.events.Renewed(l.end - now)
 	case err == errMoved:
 		s.lose(l, "moved")
 	case err == ErrLeaseExpired:
-		l.lookAgain()
+		l.look()
 	case l.end-now < l.ttl/3:
 		l.warn(now, "a renewal failed: "+err.Error())
 	}
 }
 
-// lookAgain looks why Q nodes did not renew a kept lease: somebody ended it, or gave a part of it back through another
-// replica, and then the next renewal is right. mu is held.
-func (l *lease) lookAgain() {
+// endedElsewhere takes in that a node says that somebody ended a lease, or a part of it, through another replica. Until Q nodes say so
+// it is looked at again with each. mu is held.
+func (s *semaphore) endedElsewhere(id string) {
+	if l := s.leases[id]; l != nil {
+		l.look()
+	}
+}
+
+// look looks what became of a lease that a node told of, or that Q nodes did not renew: somebody ended it, or gave a part of it back
+// through another replica, and then the next renewal is right. mu is held.
+func (l *lease) look() {
 	s := l.s
-	if s.e.closed() {
+	switch {
+	case s.e.closed():
+		return
+	case l.looks:
+		l.stirred = true
 		return
 	}
+	l.looks, l.stirred = true, false
 	s.e.work.Go(func() {
+		reason := ""
 		f, err := s.e.find(s.e.ctx, s.name, l.id)
+		if err == nil && !f.mayLive(l.by) {
+			reason = s.e.lostBy(s.e.ctx, s.name, f)
+		}
 		s.locked(func() {
-			if err == nil && s.leases[l.id] == l && !l.catchUp(f) && !l.moved(f) && !f.mayLive(l.by) {
-				s.lose(l, f.lostBy())
+			l.looks = false
+			switch {
+			case s.leases[l.id] != l:
+			case err == nil && !l.catchUp(f) && !l.moved(f) && reason != "":
+				s.lose(l, reason)
+			case l.stirred:
+				l.look()
 			}
 		})
 	})
@@ -258,9 +283,9 @@ func (s *semaphore) lapse(l *lease) {
 		s.forget(l)
 		return
 	}
-	reason := "quorum_lost"
-	if max := s.holdMax(); max > 0 && s.e.cfg.Now()-l.since >= max {
-		reason = "expired"
+	reason := "expired" // by hold_max, or as this replica was stopped for so long
+	if max := s.holdMax(); (max == 0 || s.e.cfg.Now()-l.since < max) && (l.failed || l.renewal != nil) {
+		reason = "quorum_lost"
 	}
 	s.lose(l, reason)
 }
@@ -274,6 +299,8 @@ func (s *semaphore) lose(l *lease, reason string) {
 		s.forget(l)
 	case "expired", "quorum_lost": // nobody released it, so its key is free
 		s.release(l, &Release{Owner: l.owner, Why: WhyCleaned})
+	case "broken", "deleted": // else it would cool where the break has not come yet
+		s.release(l, &Release{Owner: l.owner, Why: WhyBroken})
 	default:
 		s.release(l, &Release{Owner: l.owner, Why: WhyReleased})
 	}
@@ -331,21 +358,21 @@ func (e *Engine) Renew(ctx context.Context, name, capability string, ttl time.Du
 		l.renew(asked, func(err error) { heard <- result{l.told(e.cfg.Now()), err} })
 		s.unlock()
 		r := <-heard // within the node time-out
-		if r.err == errMoved {
+		switch r.err {
+		case errMoved: // attached by another replica meanwhile: find it there
 			s.locked(func() {
 				if s.leases[id] == l {
 					s.lose(l, "moved")
 				}
 			})
-			continue // attached by another replica meanwhile: find it there
-		}
-		if r.err == ErrLeaseExpired {
+		case ErrLeaseExpired:
 			if err := e.howEnded(ctx, l); err != nil {
 				return Lease{}, err
 			}
-			continue
+		case errOutdated:
+		default:
+			return r.lease, r.err
 		}
-		return r.lease, r.err
 	}
 	return Lease{}, ErrInProgress
 }

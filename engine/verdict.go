@@ -340,7 +340,11 @@ func (e *Engine) woken(p *peer, w Wake) {
 		return
 	}
 	defer s.unlock()
-	if w.Order.Replica == EveryReplica {
+	switch {
+	case w.Lease != "":
+		s.endedElsewhere(w.Lease)
+		return
+	case w.Order.Replica == EveryReplica:
 		s.read() // another replica has changed the definition
 		return
 	}

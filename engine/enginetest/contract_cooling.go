@@ -86,7 +86,7 @@ var coolingRules = []rule{
 		c.expect(engine.SaysReleased, c.release("L"))
 		release := c.release("L")
 		release.Why, release.AnyOwner = engine.WhyBroken, true
-		c.expect(engine.SaysReleased, release)
+		c.expect(engine.SaysGone, release)
 		c.equal("cooling", len(c.view().Cooling), 1)
 	}},
 	{"min_hold counts from the first placement, not from a mend", func(c *contract) {

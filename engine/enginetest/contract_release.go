@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/permitd/permitd/engine"
@@ -191,6 +192,89 @@ var releaseRules = []rule{
 		a := c.want(engine.SaysReleased, c.state(engine.Placement{Mode: engine.PlaceIfLast, Place: place}, back))
 		c.equal("place told", a.Place, claim.Order)
 		c.equal("place", c.place(me).Order, claim.Order)
+	}},
+	{"what ended before is said to whoever ends it otherwise", func(c *contract) {
+		c.formed(engine.Value{Limit: 2})
+		for i, ends := range []struct {
+			was, why string
+			want     engine.Says
+		}{
+			{engine.WhyBroken, engine.WhyReleased, engine.SaysBroken},
+			{engine.WhyReleased, engine.WhyBroken, engine.SaysGone},
+			{engine.WhyBroken, engine.WhyBroken, engine.SaysReleased},
+			{engine.WhyReleased, engine.WhyReleased, engine.SaysReleased},
+			{engine.WhyReleased, engine.WhyCleaned, engine.SaysReleased},
+			{engine.WhyGivenBack, engine.WhyBroken, engine.SaysReleased},
+			{engine.WhyBroken, engine.WhyGivenBack, engine.SaysReleased},
+		} {
+			lease := fmt.Sprint("L", i)
+			c.grant(lease)
+			release := c.release(lease)
+			release.Why = ends.was
+			c.expect(engine.SaysReleased, release)
+			release.Why = ends.why
+			c.expect(ends.want, release)
+			c.expect(ends.want, release)
+			c.equal("it was", c.tombstones(lease)[0].Why, ends.was)
+		}
+	}},
+	{"a tombstone says nothing to a release that finds a record", func(c *contract) {
+		c.formed(engine.Value{Limit: 1})
+		release := c.release("L")
+		release.Why = engine.WhyBroken
+		c.expect(engine.SaysReleased, release)
+		mend := c.mend("L", 1, 0)
+		mend.Owner.Gen = 5
+		c.expect(engine.SaysMended, mend)
+		release = c.release("L")
+		release.Owner.Gen = 5
+		c.expect(engine.SaysReleased, release)
+		c.equal("record", c.record("L"), (*engine.Record)(nil))
+	}},
+	{"a release that tells is heard by every replica where it finds a record", func(c *contract) {
+		c.form()
+		c.listening()
+		c.define(engine.Value{Limit: 2})
+		c.changed(sem)
+		told := engine.Wake{Node: 1, Semaphore: sem, Lease: "L 1", Order: engine.Order{Replica: engine.EveryReplica}}
+		claim := c.claim("L 1")
+		claim.Weight = 2
+		c.granted(claim)
+		release := c.release("L 1")
+		release.Tells = true
+		part := c.release("L 1")
+		part.Tells, part.Slots, part.Ver = true, quorum.OneSlot(1), 1
+		other := c.release("L 1")
+		other.Tells, other.By = true, "another"
+		c.expect(engine.SaysReleased, other)
+		c.expect(engine.SaysReleased, part)
+		c.equal("the part", c.change(), told)
+		c.expect(engine.SaysReleased, part) // again
+		c.expect(engine.SaysReleased, release)
+		c.equal("the rest", c.change(), told)
+		c.expect(engine.SaysReleased, release) // again
+		c.expect(engine.SaysReleased, part)
+		c.noChange()
+	}},
+	{"a release that does not tell is heard by nobody else", func(c *contract) {
+		c.form()
+		c.listening()
+		c.define(engine.Value{Limit: 1})
+		c.changed(sem)
+		c.grant("L")
+		c.expect(engine.SaysReleased, c.release("L"))
+		c.noChange()
+	}},
+	{"a release that is kept is heard by nobody else", func(c *contract) {
+		c.form()
+		c.listening()
+		c.define(engine.Value{Limit: 1})
+		c.changed(sem)
+		c.expect(engine.SaysAttached, c.attach("L", c.grant("L")))
+		release := c.release("L")
+		release.Tells = true
+		c.expect(engine.SaysKept, release)
+		c.noChange()
 	}},
 }
 

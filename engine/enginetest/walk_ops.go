@@ -63,7 +63,7 @@ func (w *walk) release(semaphore string) *engine.Release {
 		Semaphore: semaphore, Lease: r.Lease, By: r.By, Owner: w.ownerNear(r.Owner), AnyOwner: w.often(0.2),
 		Left:    pick(w, 0, time.Second, 70*time.Second, 2*time.Hour, engine.Never),
 		Why:     pick(w, engine.WhyReleased, engine.WhyReleased, engine.WhyBroken, engine.WhyCleaned, engine.WhyGivenBack),
-		Replica: pick(w, walkReplicas...), Follows: w.often(0.2),
+		Replica: pick(w, walkReplicas...), Follows: w.often(0.2), Tells: w.often(0.3),
 	}
 	if w.often(0.3) {
 		release.Slots, release.Ver = w.slotsNear(r.Slots), r.Ver+pick[int64](w, 0, 1, 1, 1, 2)

@@ -275,6 +275,7 @@ func (a *arguments) release(op *engine.Release, p engine.Placement) {
 	a.word(op.Why)
 	a.word(op.Replica)
 	a.flag(op.Follows)
+	a.flag(op.Tells)
 	a.placement(p)
 }
 

@@ -92,10 +92,14 @@ func (n *Node) deliver(message any) {
 	n.tell(func(e engine.NodeEvents) { e.Woken(wake) })
 }
 
-// parseWake reads "index arrival seq slot free semaphore", as scripts/prelude/line.lua and scripts/accept.lua publish it.
+// parseWake reads "index arrival seq slot free semaphore", as scripts/prelude/line.lua and scripts/accept.lua publish it, or
+// "index 0 0 -1 0 lease semaphore", as scripts/release.lua does for every replica.
 func parseWake(replica, payload string) (engine.Wake, error) {
 	f := fields{rest: payload}
 	w := engine.Wake{Node: f.int(), Order: engine.Order{Arrival: f.number(), Seq: f.number(), Replica: replica}, Slot: f.int(), Free: f.int()}
+	if replica == engine.EveryReplica && w.Slot < 0 {
+		w.Slot, w.Lease = 0, f.text()
+	}
 	w.Semaphore = f.remainder()
 	if f.end() != nil {
 		return engine.Wake{}, fmt.Errorf("wake-up %q: %w", payload, f.err)

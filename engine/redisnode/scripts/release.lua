@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- release ends a lease, or gives a part of it back; see engine.Release.
+-- release ends a lease, or gives a part of it back; see engine.Release. What it tells every replica is published as line.lua
+-- publishes a wake, with the slot -1 and the lease before the name of the semaphore.
 --
 -- KEYS    node, semaphore, used, ends, cooling, tombstones (two)
 -- ARGV    as in turn.lua, of each release as below; owners are "gen nonce"; slots: empty for all; left is in µs or "never"
@@ -8,7 +9,7 @@
 -- with now text admit slots seek sets lease twice semaphore line tombstones bury tell end
 -- in turn with line
 
-local by, owner, any, slots, ver, left, why, replica, follows, mode, was, place = ...
+local by, owner, any, slots, ver, left, why, replica, follows, tells, mode, was, place = ...
 if twice then
   own, id = twice.attempt(own, lease, by)
 end
@@ -37,13 +38,23 @@ local function give_back()
   return false
 end
 
+-- ended is what is said to a release of what has no record, by the reason of its tombstone.
+local function ended(of)
+  if of == 'broken' and why == 'released' then
+    return 'broken'
+  end
+  return of == 'released' and why == 'broken' and 'gone' or 'released'
+end
+
 local function decide()
   local mine = own and own.by == by -- another attempt's record stays
   if mine and any == '0' and smaller(owner, own.owner) then
     return 'kept'
   end
+  local said = 'released'
   local all = slots == ''
-  if mine and not all and tonumber(own.ver) < tonumber(ver) then
+  local changed = mine and (all or tonumber(own.ver) < tonumber(ver))
+  if changed and not all then
     all = give_back()
   end
   if all then
@@ -56,13 +67,18 @@ local function decide()
         let_go(ended.slots, lease, ended.granted, cools)
       end
     end
-    bury(by, owner, any, why, remembered(own_left))
+    local of = bury(by, owner, any, why, remembered(own_left))
+    said = mine and said or ended(of)
+  end
+  if changed and tells == '1' then
+    call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:*',
+      match(ARGV[1], '%d+') .. ' 0 0 -1 0 ' .. lease .. ' ' .. match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1))
   end
   state(replica, mode, was, place)
   if line and mode ~= '1' then
     line.stated = none -- of a waiter that is gone: whoever comes after it may well be woken
   end
-  return 'released'
+  return said
 end
 
 local says = decide()

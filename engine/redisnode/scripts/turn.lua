@@ -4,7 +4,7 @@
 -- ARGV     head; at, or 0 where there are several; the lease of the first; then of each: which it is, at, lease, and its arguments
 -- replies  what the operation replies; of several, a list of that. "out …" and "stale …" are of all
 
-local widths = { claim = 16, release = 12, line = 4 } -- how many arguments each has
+local widths = { claim = 16, release = 13, line = 4 } -- how many arguments each has
 
 -- begin turns to another lease ('': none). What was done with it before, or where anything is odd, has to be in the hash by then.
 local seen = { [lease] = true }
