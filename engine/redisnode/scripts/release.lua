@@ -39,11 +39,16 @@ local function give_back()
 end
 
 -- ended is what is said to a release of what has no record, by the reason of its tombstone.
-local function ended(of)
-  if of == 'broken' and why == 'released' then
-    return 'broken'
+local function ended()
+  for i = 1, #stones do
+    local of = stones[i].by == by and stones[i].why
+    if of == 'broken' and why == 'released' then
+      return 'broken'
+    elseif of == 'released' and why == 'broken' then
+      return 'gone'
+    end
   end
-  return of == 'released' and why == 'broken' and 'gone' or 'released'
+  return 'released'
 end
 
 local function decide()
@@ -67,8 +72,8 @@ local function decide()
         let_go(ended.slots, lease, ended.granted, cools)
       end
     end
-    local of = bury(by, owner, any, why, remembered(own_left))
-    said = mine and said or ended(of)
+    bury(by, owner, any, why, remembered(own_left))
+    said = mine and said or ended()
   end
   if changed and tells == '1' then
     call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:*',

@@ -20,7 +20,7 @@ local function plot(kind, field, key, life)
 end
 
 -- bury writes the tombstone of an attempt, for life µs. With one that is there it bars what either of them bars, for as long
--- as either of them does, and keeps the reason that was told first, which it returns. All of a lease are in one place.
+-- as either of them does, and keeps the reason that was told first. All of a lease are in one place.
 local function bury(by, owner, any, why, life)
   local stone
   local latest = now + life
@@ -55,5 +55,4 @@ local function bury(by, owner, any, why, life)
     texts[i] = stone.by .. ' ' .. stone.over .. ' ' .. stone.any .. ' ' .. stone.owner .. ' ' .. stone.why .. ' ' .. stone.since
   end
   call('HSET', key, grave, table.concat(texts, ','))
-  return stone.why
 end
