@@ -9,7 +9,7 @@ import (
 
 const (
 	queueMax = 200_000 // calls that may wait for the lane
-	batchMax = 200     // calls of one pipeline: the first waits for the answer to the last
+	batchMax = 64      // calls of one pipeline: the first waits for the answer to the last, and what is granted at once comes back at once
 )
 
 // waiting is a call in the queue.
