@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -71,6 +72,9 @@ func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
 	if r.inline != nil {
 		r.inline()
 	}
+	// Whoever waits for the semaphore gets it now: one that asks again and again would take it each time, and what nodes answer would
+	// count as late.
+	runtime.Gosched()
 	return r
 }
 
