@@ -61,6 +61,7 @@ func TestScheduleSmallClockStepsAddUp(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
 				r1 := s.player()
 				r1.ways.Hold("freeze")
+				r1.ways.Hold("note") // by which nodes would tell each other
 				time.Sleep(3 * time.Second)
 				for _, states := range []string{"A up, B up, C up", "A up, B up, C suspended"} {
 					s.c.Shift(step)
