@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 )
 
@@ -72,9 +71,6 @@ func (e *Engine) Ask(name string, ask Ask, events Events) *Request {
 	if r.inline != nil {
 		r.inline()
 	}
-	// Whoever waits for the semaphore gets it now: one that asks again and again would take it each time, and what nodes answer would
-	// count as late.
-	runtime.Gosched()
 	return r
 }
 
