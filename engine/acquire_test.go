@@ -365,6 +365,7 @@ func TestAPlaceOutlastsAMomentWithoutAQuorum(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		second = r1.ask(engine.Ask{Wait: time.Minute, Key: "second"})
 		first = r1.ask(engine.Ask{Wait: time.Minute, Key: "first"})
+		time.Sleep(time.Millisecond) // both have looked for their lease, and stand in line
 		r1.release(held, 0)
 		time.Sleep(100 * time.Millisecond)
 		first.mustHold()
