@@ -415,8 +415,8 @@ var mutants = []mutant{
 	},
 	{
 		"what frees room wakes the head", "redisnode/scripts/prelude/line.lua",
-		`'wake:' .. head.replica,`,
-		`'asleep:' .. head.replica,`,
+		`publish(head.replica,`,
+		`publish('nobody',`,
 		"redisnode TestItKeepsTheContractOnMiniredis/wake",
 	},
 	{

@@ -76,8 +76,7 @@ local function decide()
     said = mine and said or ended()
   end
   if changed and tells == '1' then
-    call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:*',
-      match(ARGV[1], '%d+') .. ' 0 0 -1 0 ' .. lease .. ' ' .. match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1))
+    publish('*', '0 0 -1 0 ' .. lease)
   end
   state(replica, mode, was, place)
   if line and mode ~= '1' then

@@ -35,10 +35,10 @@ local function rest()
 end
 
 local replies, from = {}, 4
+writes = false
 repeat
   local name, at, of = ARGV[from], ARGV[from + 1], ARGV[from + 2]
   local next = from + 3 + widths[name]
-  last = next > #ARGV
   if from > 4 then
     begin(of)
   end
@@ -47,10 +47,8 @@ repeat
     rest()
   else
     replies[#replies + 1] = 'late ' .. stamp
-    if last then
-      write()
-    end
   end
   from = next
-until last
+until from > #ARGV
+write()
 return replies[2] and replies or replies[1]

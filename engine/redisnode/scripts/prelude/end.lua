@@ -36,15 +36,15 @@ local function write()
   end
 end
 
-local last = true -- no operation comes after this one
+local writes = true -- finish does; false where several operations share what is written: see turn.lua
 
--- finish wakes the head of the line if room was made for it, lets all be written if no operation comes after this one, and returns the
--- beginning of the reply: "<says> <time> <more>".
+-- finish wakes the head of the line if room was made for it, writes what is to be written, and returns the beginning of the reply:
+-- "<says> <time> <more>".
 local function finish(says)
   if line and s.stirred then
     line.wake('')
   end
-  if last then
+  if writes then
     write()
   end
   return says .. ' ' .. stamp .. (s.more and ' 1' or ' 0')

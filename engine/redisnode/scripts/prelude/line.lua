@@ -7,6 +7,12 @@
 
 local none = '0 0 ' -- the order of no place
 
+-- publish tells a replica ('*': all) something of the semaphore: "<index> <what> <semaphore>".
+local function publish(replica, what)
+  call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:' .. replica, -- "<prefix>:" is left of "<prefix>:node"
+    match(ARGV[1], '%d+') .. ' ' .. what .. ' ' .. match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1)) -- after "<prefix>:sem:<era>:"
+end
+
 -- open_line reads the line and returns what can be done with it.
 local function open_line(text)
   local places = {}
@@ -118,8 +124,7 @@ local function open_line(text)
       head.passed, line.changed = now + 100000, true
     end
     local arrival, seq = match(head.order, '^(%S+) (%S+)')
-    call('PUBLISH', KEYS[1]:sub(1, -5) .. 'wake:' .. head.replica, -- "<prefix>:" is left of "<prefix>:node"
-      match(ARGV[1], '%d+') .. ' ' .. arrival .. ' ' .. seq .. ' ' .. slot .. ' ' .. room .. ' ' .. match(KEYS[2], '^%d+:(.*)$', #KEYS[1] + 1)) -- after "<prefix>:sem:<era>:"
+    publish(head.replica, arrival .. ' ' .. seq .. ' ' .. slot .. ' ' .. room)
   end
 
   -- tell returns "<place> <elsewhere> <before>": the replica's own place, how many wait elsewhere, and how many of them before
